@@ -1,0 +1,44 @@
+"""Everything wasm-kernel raises on purpose.
+
+    WasmKernelError
+    ├── ConfigurationError (also ValueError)   a value the caller gave is wrong
+    ├── ImageError                             the image is missing, damaged or cannot be built
+    │   └── ImageMissing                       nothing is built yet, and building was not allowed here
+    └── SandboxError                           the sandbox itself failed, not the code in it
+        ├── SandboxClosed                      it was used after close()
+        └── SandboxBusy                        a second execute while one runs
+
+What the *code* does is never raised here: an exception in a cell, a limit that was hit, an interrupt or a
+crash of the guest come back as values (`wasm_kernel.Outcome` in a `SandboxResult`). Each message says what was
+wrong, the value, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class WasmKernelError(Exception):
+    """Base of everything wasm-kernel raises on purpose."""
+
+
+class ConfigurationError(WasmKernelError, ValueError):
+    """A setting or an argument has a value that cannot work."""
+
+
+class ImageError(WasmKernelError):
+    """The image a guest starts from is damaged or cannot be built."""
+
+
+class ImageMissing(ImageError):
+    """No image is built yet, and this call may not build one."""
+
+
+class SandboxError(WasmKernelError):
+    """The sandbox failed for a reason that is not the code it ran."""
+
+
+class SandboxClosed(SandboxError):
+    """The sandbox was closed before this call."""
+
+
+class SandboxBusy(SandboxError):
+    """The sandbox is already executing; a guest has one thread."""

@@ -1,0 +1,117 @@
+"""The event loop of the cells: top-level await, tasks that outlive a cell.
+
+asyncio's loop wakes itself over a socket pair, which WASI has not. With one thread and no signals nothing could
+wake it from outside, so it does not need one. `selectors.PollSelector` works as it is.
+"""
+
+import asyncio
+import sys
+import time
+from asyncio import events, runners
+from asyncio.selector_events import BaseSelectorEventLoop
+
+_loop = None
+
+
+def install():
+    """Mend asyncio, and let asyncio.run() work inside a cell."""
+
+    def _make_self_pipe(self):
+        self._ssock = self._csock = None
+        self._internal_fds += 1
+
+    def _close_self_pipe(self):
+        self._internal_fds -= 1
+
+    BaseSelectorEventLoop._make_self_pipe = _make_self_pipe
+    BaseSelectorEventLoop._close_self_pipe = _close_self_pipe
+    BaseSelectorEventLoop._write_to_self = lambda self: None
+
+    real = runners.run
+
+    def run(main, **kwargs):
+        """asyncio.run(), on a loop of its own nested in the cell's."""
+        outer = events._get_running_loop()
+        task = asyncio.current_task(outer) if outer else None
+        if task is not None:
+            asyncio.tasks._leave_task(outer, task)
+        events._set_running_loop(None)
+        try:
+            return real(main, **kwargs)
+        finally:
+            events._set_running_loop(outer)
+            if task is not None:
+                asyncio.tasks._enter_task(outer, task)
+            asyncio.set_event_loop(loop())
+
+    asyncio.run = runners.run = run
+
+
+def loop():
+    """The cells' loop, made when first needed, and again when a cell closed it."""
+    global _loop
+    if _loop is None or _loop.is_closed():
+        _loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(_loop)
+    return _loop
+
+
+def run_cell(shell, code, options):
+    """Run a cell with the loop running, as ipykernel does: create_task() works in any cell."""
+    here = loop()
+    problem = None
+    try:
+        cell = shell.transform_cell(code)
+    except Exception:
+        cell, problem = code, sys.exc_info()
+    if not shell.should_run_async(code, transformed_cell=cell, preprocessing_exc_tuple=problem):
+        # No task for a plain cell, which would cost more than the cell: the loop only counts as running.
+        events._set_running_loop(here)
+        try:
+            return shell.run_cell(code, **options)
+        finally:
+            events._set_running_loop(None)
+
+    async def cell_coroutine():
+        result = None
+        try:
+            result = await shell.run_cell_async(code, transformed_cell=cell, preprocessing_exc_tuple=problem, **options)
+        finally:
+            shell.events.trigger("post_execute")
+            if not options.get("silent"):
+                shell.events.trigger("post_run_cell", result)
+        return result
+
+    task = here.create_task(cell_coroutine())
+    try:
+        return here.run_until_complete(task)
+    except KeyboardInterrupt:
+        # It hit the loop, between steps of the cell: hand it to the cell, which ends with it.
+        task.cancel()
+        try:
+            return here.run_until_complete(task)
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
+
+
+def pump(seconds):
+    """Let waiting tasks go on for up to ``seconds``, ending early when none is ready; when the next one is due.
+
+    None: nothing waits. Else seconds from now.
+    """
+    if _loop is None or _loop.is_closed():
+        return None
+    end = time.monotonic() + seconds
+    while _loop._ready or (_loop._scheduled and _loop._scheduled[0]._when <= _loop.time()):
+        _loop.call_soon(_loop.stop)
+        _loop.run_forever()
+        if time.monotonic() >= end:
+            break
+    while _loop._scheduled and _loop._scheduled[0]._cancelled:
+        _loop._timer_cancelled_count = max(0, _loop._timer_cancelled_count - 1)
+        import heapq
+
+        heapq.heappop(_loop._scheduled)._scheduled = False
+    if _loop._ready:
+        return 0.0
+    return max(0.0, _loop._scheduled[0]._when - _loop.time()) if _loop._scheduled else None

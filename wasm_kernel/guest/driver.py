@@ -1,0 +1,203 @@
+"""Takes one request from the host, does it in the shell, replies. One call of `turn` is one turn of the guest."""
+
+import io
+import os
+import signal
+import sys
+
+import _host
+
+from . import aio, comms, door, shell, shims, warm, wire
+
+_shell = None
+
+
+# ---- life
+
+def boot():
+    """Everything a base memory holds, from a bare interpreter. Runs once, when the image is built."""
+    global _shell
+    shims.install()
+    os.chdir("/app")
+    sys.argv = [""]
+    _streams()
+    aio.install()
+    _shell = shell.create()
+    sys.path.insert(0, "")
+    sys.path.append("/packages")
+    signal.signal(signal.SIGINT, _on_interrupt)
+    signal.signal(signal.SIGXCPU, _on_time_limit)
+    sys.setrecursionlimit(3000)
+
+
+def _streams():
+    """stdout and stderr without a buffer: the host gathers what is written, and sees it at once."""
+    for name, fd in (("stdout", 1), ("stderr", 2)):
+        raw = io.FileIO(fd, "w", closefd=False)
+        stream = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", newline="\n", write_through=True)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _on_interrupt(signum, frame):
+    _tell(wire.InterruptSeen())
+    raise KeyboardInterrupt
+
+
+def _on_time_limit(signum, frame):
+    raise TimeoutError("the time limit of this execution is over")
+
+
+def _tell(event):
+    try:
+        return _host.call(wire.encode_event(event))
+    except OSError:
+        return b""
+
+
+def fresh(seed, env):
+    """A guest that starts from the base memory: its own randomness, its own environment."""
+    import random
+
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(int.from_bytes(seed[:4], "little"))
+        # default_rng() and uuid4() draw from os.urandom each time
+    import tempfile
+
+    tempfile._name_sequence = None
+    os.environ.update(env)
+
+
+# ---- requests
+
+def do_execute(request, buffers):
+    shell.allow_stdin = request.get("allow_stdin", True)
+    sh = _shell
+    options = {
+        "store_history": bool(request.get("store_history", True)) and not request.get("silent"),
+        "silent": bool(request.get("silent")),
+        "cell_id": request.get("cell_id"),
+    }
+    result = aio.run_cell(sh, request["code"], options)
+    error = result.error_before_exec if result.error_before_exec is not None else result.error_in_exec
+    ok = result.success and not sh.failed_in_displayhook
+    reply = {"status": "ok" if ok else "error"}
+    if not ok:
+        reply.update(ename=type(error).__name__, evalue=_text(error), traceback=sh.last_traceback or [])
+        if isinstance(error, SystemExit):
+            reply["exit_code"] = _exit_code(error.code)
+    reply["execution_count"] = sh.execution_count - (1 if options["store_history"] else 0)
+    reply["user_expressions"] = sh.user_expressions(request.get("user_expressions") or {}) if ok else {}
+    reply["payload"] = sh.payload_manager.read_payload()
+    sh.payload_manager.clear_payload()
+    reply["next_task"] = aio.pump(0.02)
+    return reply
+
+
+def _text(error):
+    try:
+        return str(error)
+    except Exception:
+        return "<exception str() failed>"
+
+
+def _exit_code(code):
+    if code is None:
+        return 0
+    return code if isinstance(code, int) else 1
+
+
+def do_complete(request, buffers):
+    from IPython.core.completer import provisionalcompleter, rectify_completions
+
+    code, position = request["code"], request["cursor_pos"]
+    with provisionalcompleter():
+        found = list(rectify_completions(code, _shell.Completer.completions(code, position)))
+    return {
+        "status": "ok",
+        "matches": [c.text for c in found],
+        "cursor_start": found[0].start if found else position,
+        "cursor_end": found[0].end if found else position,
+        "metadata": {
+            "_jupyter_types_experimental": [
+                {"start": c.start, "end": c.end, "text": c.text, "type": c.type, "signature": c.signature} for c in found
+            ]
+        },
+    }
+
+
+def do_inspect(request, buffers):
+    from IPython.utils.tokenutil import token_at_cursor
+
+    name = token_at_cursor(request["code"], request["cursor_pos"])
+    reply = {"status": "ok", "data": {}, "metadata": {}, "found": False}
+    try:
+        bundle = _shell.object_inspect_mime(
+            name, detail_level=request.get("detail_level", 0), omit_sections=request.get("omit_sections", ())
+        )
+    except KeyError:
+        return reply
+    if not _shell.enable_html_pager:
+        bundle.pop("text/html", None)
+    return {**reply, "data": bundle, "found": True}
+
+
+def do_is_complete(request, buffers):
+    status, indent = _shell.input_transformer_manager.check_complete(request["code"])
+    return {"status": status, **({"indent": " " * (indent or 0)} if status == "incomplete" else {})}
+
+
+def do_comm(request, buffers):
+    comms.receive(request["action"], request["content"], request.get("metadata") or {}, buffers)
+    return {"status": "ok", "next_task": aio.pump(0.02)}
+
+
+def do_comm_info(request, buffers):
+    return {"status": "ok", "comms": comms.known(request.get("target_name"))}
+
+
+def do_pump(request, buffers):
+    return {"status": "ok", "next_task": aio.pump(request.get("seconds", 0.05))}
+
+
+def do_warm(request, buffers):
+    return warm.up(_shell, request["part"])
+
+
+_REQUESTS = {
+    "execute": do_execute,
+    "complete": do_complete,
+    "inspect": do_inspect,
+    "is_complete": do_is_complete,
+    "comm": do_comm,
+    "comm_info": do_comm_info,
+    "pump": do_pump,
+    "warm": do_warm,
+}
+
+
+def turn():
+    """One request, one reply."""
+    request, buffers = wire.decode(_host.call(wire.encode_event(wire.NextRequest())))
+    start = request.get("fresh")
+    if start is not None:
+        fresh(bytes.fromhex(start["seed"]), start["env"])
+    try:
+        reply = _REQUESTS[request["op"]](request, buffers)
+    except BaseException as error:
+        import traceback
+
+        reply = {
+            "status": "error",
+            "ename": type(error).__name__,
+            "evalue": _text(error),
+            "traceback": traceback.format_exc().splitlines(),
+        }
+    door.flush()
+    try:
+        _host.call(wire.encode_event(wire.Reply(reply), default=door.as_json))
+    except OSError:  # refused: too large
+        small = {key: reply.get(key) for key in ("status", "ename", "execution_count", "exit_code", "next_task") if key in reply}
+        _tell(wire.Reply({**small, "evalue": "the reply was too large", "traceback": []}))

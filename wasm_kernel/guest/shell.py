@@ -1,0 +1,239 @@
+"""IPython's shell, speaking to the host instead of to a terminal."""
+
+import builtins
+import getpass
+import sys
+import types
+
+from IPython.core import completerlib, page
+from IPython.core.autocall import ZMQExitAutocall
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.error import StdinNotImplementedError, UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Any, Instance, Type, default
+from traitlets.config import Config
+
+from . import comms, door, magics, wire
+from .shims import NO_PROCESS
+
+allow_stdin = True
+
+
+class Publisher(DisplayPublisher):
+    """display(), update_display(), clear_output() as events."""
+
+    _hooks = Any()
+
+    @default("_hooks")
+    def _default_hooks(self):
+        return []
+
+    def publish(self, data, metadata=None, *, transient=None, update=False, **kwargs):
+        content = {"data": data, "metadata": metadata or {}, "transient": transient or {}}
+        message = {"msg_type": "update_display_data" if update else "display_data", "content": content}
+        for hook in self._hooks:  # ipywidgets.Output, IPython.utils.capture
+            message = hook(message)
+            if message is None:
+                return
+        kind = wire.UpdateDisplay if message["msg_type"] == "update_display_data" else wire.DisplayData
+        door.send(kind(**message["content"]))
+
+    def clear_output(self, wait=False):
+        door.send(wire.ClearOutput(bool(wait)))
+
+    def register_hook(self, hook):
+        self._hooks.append(hook)
+
+    def unregister_hook(self, hook):
+        if hook in self._hooks:
+            self._hooks.remove(hook)
+            return True
+        return False
+
+
+class ResultHook(DisplayHook):
+    """The value of a cell's last expression as an event."""
+
+    _pending = Any(allow_none=True)
+
+    def start_displayhook(self):
+        self._pending = {"data": {}, "metadata": {}, "execution_count": 0}
+
+    def write_output_prompt(self):
+        self._pending["execution_count"] = self.prompt_count
+
+    def write_format_data(self, format_dict, md_dict=None):
+        self._pending["data"] = format_dict
+        self._pending["metadata"] = md_dict or {}
+
+    def finish_displayhook(self):
+        pending, self._pending = self._pending, None
+        if pending and pending["data"]:
+            door.send(wire.ExecuteResult(**pending))
+
+
+class Kernel:
+    """What libraries reach for as ``get_ipython().kernel``."""
+
+    implementation = "wasm_kernel"
+    parent = types.MappingProxyType({"header": {"msg_id": ""}})
+
+    @property
+    def comm_manager(self):
+        return comms.manager
+
+    @property
+    def _parent_header(self):
+        return dict(self.parent)
+
+    def get_parent(self, channel=None):
+        return dict(self.parent)
+
+
+class ZMQInteractiveShell(InteractiveShell):
+    """The name matters: rich, tqdm and others look for it to learn that they are in a notebook."""
+
+    displayhook_class = Type(ResultHook)
+    display_pub_class = Type(Publisher)
+    kernel = Any()
+    exiter = Instance(ZMQExitAutocall)
+    keepkernel_on_exit = None
+    last_traceback = None
+    failed_in_displayhook = False
+
+    @default("exiter")
+    def _default_exiter(self):
+        return ZMQExitAutocall(self)
+
+    def init_environment(self):
+        pass
+
+    def init_hooks(self):
+        super().init_hooks()
+        self.set_hook("show_in_pager", page.as_hook(self._show_in_pager), 99)
+
+    def _show_in_pager(self, text, start=0, screen_lines=0, pager_cmd=None):
+        data = text if isinstance(text, dict) else {"text/plain": text}
+        self.payload_manager.write_payload({"source": "page", "data": data, "start": max(0, start)})
+
+    def set_next_input(self, text, replace=False):
+        self.payload_manager.write_payload({"source": "set_next_input", "text": text, "replace": replace})
+
+    def ask_exit(self):
+        self.exit_now = True
+        self.payload_manager.write_payload({"source": "ask_exit", "keepkernel": bool(self.keepkernel_on_exit)})
+
+    def enable_gui(self, gui=None):
+        if gui not in (None, "inline", "agg"):
+            raise UsageError(f"no GUI event loop in the sandbox: {gui}")
+
+    def run_cell(self, *args, **kwargs):
+        self.last_traceback = None
+        self.failed_in_displayhook = False
+        return super().run_cell(*args, **kwargs)
+
+    def _showtraceback(self, etype, evalue, stb):
+        if self.displayhook._pending is not None:
+            self.failed_in_displayhook = True
+        try:
+            text = str(evalue)
+        except Exception:
+            text = "<exception str() failed>"
+        lines = [str(line) for line in stb]
+        door.send(wire.ErrorRaised(str(etype.__name__), text, lines))
+        self.last_traceback = lines
+
+    def system_piped(self, cmd):
+        raise UsageError(NO_PROCESS)
+
+    system = system_raw = system_piped
+
+    def getoutput(self, cmd, split=True, depth=0):
+        raise UsageError(NO_PROCESS)
+
+    def init_magics(self):
+        super().init_magics()
+        magics.register(self)
+
+
+def create():
+    """The shell, once."""
+    # IPython has a process module for a platform without processes; with it nothing reaches for termios.
+    import IPython.utils._process_emscripten as without_processes
+
+    sys.modules["IPython.utils._process_posix"] = without_processes
+    config = Config()
+    config.HistoryManager.hist_file = ":memory:"  # the host keeps history
+    config.IPKernelApp.tqdm = "in a kernel"  # tqdm.autonotebook looks for this section
+    config.IPCompleter.use_jedi = False  # imports what it completes, 1.6 s cold; knows no 3.15
+    config.AliasManager.default_aliases = []
+    config.AliasManager.user_aliases = []
+    ZMQInteractiveShell.__module__ = "ipykernel.zmqshell"
+    shell = ZMQInteractiveShell.instance(config=config)
+    shell.kernel = Kernel()
+    shell.kernel.shell = shell
+    shell.extension_manager.load_extension("storemagic")
+    _stand_in_for_ipykernel()
+    _complete_module_names()
+    comms.install()
+    builtins.input = _input
+    getpass.getpass = _getpass
+    return shell
+
+
+def _stand_in_for_ipykernel():
+    """Libraries look for ipykernel in sys.modules, or import its Comm; nothing needs the real one."""
+    for name in ("ipykernel", "ipykernel.zmqshell", "ipykernel.comm", "ipykernel.kernelapp"):
+        module = sys.modules[name] = types.ModuleType(name)
+        module.__path__ = []
+        if "." in name:
+            setattr(sys.modules["ipykernel"], name.partition(".")[2], module)
+    package = sys.modules["ipykernel"]
+    package.__version__, package.version_info = "7.4.0", (7, 4, 0)
+    package.zmqshell.ZMQInteractiveShell = ZMQInteractiveShell
+    package.comm.Comm, package.comm.CommManager = comms.GuestComm, comms.CommManager
+
+
+def _complete_module_names():
+    """IPython offers sys.builtin_module_names, which here holds every linked extension, dotted."""
+    import _imp
+    import pkgutil
+
+    def module_list(path):
+        return [m.name for m in pkgutil.iter_modules([path or "."]) if m.name.isidentifier()]
+
+    cache = {}
+
+    def get_root_modules():
+        names = {n for n in (*sys.builtin_module_names, *_imp._frozen_module_names()) if "." not in n}
+        for path in sys.path:
+            if path in ("", ".", "/packages") or path not in cache:
+                cache[path] = module_list(path)
+            names.update(cache[path])
+        return sorted(names)
+
+    completerlib.module_list = module_list
+    completerlib.get_root_modules = get_root_modules
+
+
+def _ask(prompt, password):
+    if not allow_stdin:
+        raise StdinNotImplementedError("input was requested, but this frontend does not support input requests.")
+    answer = door.send(wire.InputRequest(str(prompt), password))
+    kind, text = answer[:1], answer[1:]
+    if kind == wire.ANSWER_TEXT:
+        return text.decode("utf-8", "replace")
+    if kind == wire.ANSWER_INTERRUPTED:
+        raise KeyboardInterrupt
+    if kind == wire.ANSWER_EOF:
+        raise EOFError("EOF when reading a line")
+    raise StdinNotImplementedError("input was requested, but nobody is there to answer.")
+
+
+def _input(prompt="", /):
+    return _ask(prompt, False)
+
+
+def _getpass(prompt="Password: ", stream=None, *, echo_char=None):
+    return _ask(prompt, True)

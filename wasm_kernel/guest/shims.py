@@ -1,0 +1,317 @@
+"""What WASI lacks and user code expects: locks, threads, processes, sockets, TLS, user ids.
+
+IPython itself imports and runs without any of this. Each shim is for what people do afterwards, and is put in when
+the module it mends is first imported, or at once if it already is.
+"""
+
+import os
+import sys
+import time
+import types
+
+NO_NETWORK = "no network in the WebAssembly sandbox"
+NO_PROCESS = "no processes in the WebAssembly sandbox: shell commands cannot run here"
+NO_THREAD = "can't start new thread: the WebAssembly sandbox has one thread (executors run in line, asyncio works)"
+
+# Set before anything is imported; the host's environment never gets here.
+ENVIRONMENT = {
+    "HOME": "/app",
+    "TMPDIR": "/tmp",
+    "IPYTHONDIR": "/tmp/.ipython",
+    "JUPYTER_CONFIG_DIR": "/tmp/.jupyter",
+    "XDG_CACHE_HOME": "/tmp/.cache",
+    "XDG_CONFIG_HOME": "/tmp/.config",
+    "XDG_DATA_HOME": "/tmp/.local/share",
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    "MPLCONFIGDIR": "/kernel/matplotlib",
+    "TERM": "xterm-256color",
+    "FORCE_COLOR": "1",
+    "PAGER": "cat",
+    "LANG": "C.UTF-8",
+    "JPY_PARENT_PID": "1",  # libraries take it as "in a Jupyter kernel"
+    "LOKY_MAX_CPU_COUNT": "1",
+    "DASK_SCHEDULER": "synchronous",
+    "PYTEST_ADDOPTS": "--capture=sys -p no:faulthandler",  # the others need os.dup
+}
+
+
+def install():
+    """Put in every shim."""
+    os.environ.update(ENVIRONMENT)
+    _os_names()
+    _locks()
+    sys.meta_path.insert(0, _SslFinder)
+    after_import("socket", _socket)
+    after_import("queue", lambda m: setattr(m, "SimpleQueue", m._PySimpleQueue))  # the C one blocks on a C lock
+    after_import("concurrent.futures.thread", _executor)
+    after_import("tqdm.std", lambda m: setattr(m.tqdm, "monitor_interval", 0))  # its monitor is a thread
+    after_import("rich.live", _rich_live)
+    after_import("rich.progress", _rich_progress)
+
+
+# ---- after a module's first import
+
+_waiting = {}
+
+
+class _AfterFinder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name not in _waiting:
+            return None
+        mend = _waiting.pop(name)
+        for finder in sys.meta_path:
+            if finder is not _AfterFinder and (spec := finder.find_spec(name, path, target)) is not None:
+                spec.loader = _MendingLoader(spec.loader, mend)
+                return spec
+        return None
+
+
+class _MendingLoader:
+    def __init__(self, loader, mend):
+        self._loader, self._mend = loader, mend
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__loader__ = module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._mend(module)
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+
+def after_import(name, mend):
+    """Call ``mend(module)`` once the module has been imported."""
+    if name in sys.modules:
+        mend(sys.modules[name])
+        return
+    _waiting[name] = mend
+    if _AfterFinder not in sys.meta_path:
+        sys.meta_path.insert(0, _AfterFinder)
+
+
+# ---- os
+
+def _os_names():
+    for name in ("getuid", "geteuid", "getgid", "getegid"):
+        if not hasattr(os, name):
+            setattr(os, name, lambda: 0)  # what os.stat says owns every file
+    if not hasattr(os, "getppid"):
+        os.getppid = lambda: 1
+
+    def no_process(*args, **kwargs):
+        raise OSError(58, NO_PROCESS)
+
+    for name in ("system", "popen", "fork", "execv", "execve", "posix_spawn", "kill"):
+        if not hasattr(os, name):
+            setattr(os, name, no_process)
+    os.cpu_count = lambda: 1
+
+
+# ---- locks and threads
+
+class GuestLock:
+    """threading.Lock for one thread.
+
+    A C lock that would block makes this guest trap, with a timeout or without. Nobody can release a lock while we
+    wait for it, so a timed wait sleeps and fails, and an untimed one is a deadlock and says so.
+    """
+
+    __slots__ = ("_held", "__weakref__")
+
+    def __init__(self):
+        self._held = False
+
+    def acquire(self, blocking=True, timeout=-1):
+        if not self._held:
+            self._held = True
+            return True
+        if not blocking:
+            if timeout != -1:
+                raise ValueError("can't specify a timeout for a non-blocking call")
+            return False
+        if timeout is None or timeout < 0:
+            raise RuntimeError("deadlock: the sandbox has one thread, so this wait could never end")
+        time.sleep(timeout)
+        return False
+
+    def release(self):
+        if not self._held:
+            raise RuntimeError("release unlocked lock")
+        self._held = False
+
+    def locked(self):
+        return self._held
+
+    acquire_lock, release_lock, locked_lock = acquire, release, locked
+
+    def __enter__(self):
+        return self.acquire()
+
+    def __exit__(self, *exc):
+        self.release()
+
+    def _at_fork_reinit(self):
+        self._held = False
+
+    def __repr__(self):
+        return "<%s lock object at %#x>" % ("locked" if self._held else "unlocked", id(self))
+
+
+def _locks():
+    import _thread
+    import threading
+
+    _thread.allocate_lock = _thread.allocate = GuestLock
+    _thread.LockType = _thread.lock = GuestLock
+    threading.Lock = threading._allocate_lock = GuestLock
+
+    def start(self):
+        raise RuntimeError(NO_THREAD)
+
+    threading.Thread.start = start
+
+
+def _executor(module):
+    def submit(self, fn, /, *args, **kwargs):
+        future = module._base.Future()
+        future.set_running_or_notify_cancel()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as e:
+            future.set_exception(e)
+        return future
+
+    module.ThreadPoolExecutor.submit = submit
+
+
+def _rich_live(module):
+    class NoThread:
+        """Live refreshes on each update instead of from a thread."""
+
+        daemon = True
+
+        def __init__(self, live, refresh_per_second):
+            pass
+
+        def start(self):
+            pass
+
+        stop = start
+
+        def join(self, timeout=None):
+            pass
+
+    module._RefreshThread = NoThread
+
+
+def _rich_progress(module):
+    real = module.Progress.track
+
+    def track(self, *args, **kwargs):
+        auto, self.live.auto_refresh = self.live.auto_refresh, False  # else it counts in a thread
+        try:
+            yield from real(self, *args, **kwargs)
+        finally:
+            self.live.auto_refresh = auto
+            self.refresh()
+
+    module.Progress.track = track
+
+
+# ---- network
+
+def _socket(module):
+    def getaddrinfo(host, *args, **kwargs):
+        raise module.gaierror(-2, NO_NETWORK)
+
+    if not hasattr(module, "gethostbyname"):
+        module.gethostbyname = getaddrinfo
+    if not hasattr(module, "gethostname"):
+        module.gethostname = lambda: "sandbox"
+    module.getaddrinfo = getaddrinfo
+    import _socket
+
+    _socket.getaddrinfo = getaddrinfo
+
+
+class _SslFinder:
+    """`import ssl`: there is no _ssl, and http.client, tornado, httpx and others only need the names to exist."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "ssl":
+            return None
+        from importlib.machinery import ModuleSpec
+
+        return ModuleSpec("ssl", _SslFinder, origin="wasm_guest.shims")
+
+    @staticmethod
+    def create_module(spec):
+        return _ssl_stub()
+
+    @staticmethod
+    def exec_module(module):
+        pass
+
+
+def _ssl_stub():
+    module = types.ModuleType("ssl", "A stub: the WebAssembly sandbox has no network and no TLS.")
+
+    class SSLError(OSError):
+        pass
+
+    class SSLCertVerificationError(SSLError, ValueError):
+        pass
+
+    class SSLContext:
+        def __init__(self, protocol=None, *args, **kwargs):
+            self.protocol, self.check_hostname, self.verify_mode = protocol, True, 2
+            self.options = self.verify_flags = 0
+            self.minimum_version = self.maximum_version = None
+
+        def wrap_socket(self, *args, **kwargs):
+            raise SSLError("no TLS in the WebAssembly sandbox")
+
+        wrap_bio = wrap_socket
+
+        def __getattr__(self, name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return lambda *args, **kwargs: None
+
+    class SSLSocket:
+        pass
+
+    class Purpose:
+        SERVER_AUTH, CLIENT_AUTH = "server", "client"
+
+    class TLSVersion:
+        MINIMUM_SUPPORTED, TLSv1, TLSv1_1, TLSv1_2, TLSv1_3, MAXIMUM_SUPPORTED = range(6)
+
+    for name in ("SSLError", "SSLZeroReturnError", "SSLWantReadError", "SSLWantWriteError", "SSLSyscallError", "SSLEOFError"):
+        setattr(module, name, SSLError)
+    module.SSLCertVerificationError = module.CertificateError = SSLCertVerificationError
+    module.SSLContext, module.Purpose, module.TLSVersion = SSLContext, Purpose, TLSVersion
+    module.SSLSocket = module.SSLObject = module.MemoryBIO = SSLSocket
+    module.create_default_context = module._create_default_https_context = lambda *a, **k: SSLContext()
+    module._create_unverified_context = module.create_default_context
+    module.HAS_SNI = module.HAS_ALPN = True
+    module.HAS_NPN = module.HAS_NEVER_CHECK_COMMON_NAME = False
+    module.OPENSSL_VERSION, module.OPENSSL_VERSION_INFO = "none (stub)", (3, 0, 0, 0, 0)
+    module.OPENSSL_VERSION_NUMBER = 0x30000000
+    module.CERT_NONE, module.CERT_OPTIONAL, module.CERT_REQUIRED = range(3)
+    module.match_hostname = lambda *args: None
+
+    def constant(name):  # PROTOCOL_*, OP_*, VERIFY_*, ALERT_*
+        if name.isupper() or name.startswith(("PROTOCOL_", "OP_", "VERIFY_", "ALERT_")):
+            return 0
+        raise AttributeError(f"module 'ssl' has no attribute {name!r}")
+
+    module.__getattr__ = constant
+    return module

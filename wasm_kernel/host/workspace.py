@@ -1,0 +1,132 @@
+"""A workspace's files as the host sees them: by directory handle, never following a link the guest made.
+
+The guest may rename and replace anything at any moment. So folders are opened one component at a time with
+O_NOFOLLOW, and what is read is what the open handle refers to.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wasm_kernel.errors import ConfigurationError
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_DEPTH = 200  # a deeper tree is counted no further; a guest's paths end at 4096 bytes
+
+METADATA_NAME = ".metadata.json"
+
+
+@dataclass
+class Survey:
+    """What is in a folder at one moment.
+
+    Attributes:
+        files: Relative path to identity (inode, size, mtime, ctime) of everything that is not a folder.
+        used_bytes: Disk space, the larger of size and blocks for each file.
+        entries: Files, folders and links.
+    """
+
+    files: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
+    used_bytes: int = 0
+    entries: int = 0
+
+
+def prepare(path: Path) -> Path:
+    """Create a workspace folder if needed and return its absolute path."""
+    path = Path(path)
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise ConfigurationError(f"workspace {str(path)!r} is not a folder; give a folder, or a path that does not exist")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise ConfigurationError(
+            f"workspace {str(path)!r} cannot be created: {e.strerror}; choose a folder you can write to"
+        ) from e
+    return path.absolute()
+
+
+def survey(root: Path) -> Survey:
+    """Look at every file below ``root``. Folders that vanish or change meanwhile are skipped."""
+    found = Survey()
+    try:
+        handle = os.open(root, _FOLDER)
+    except OSError:
+        return found
+    _survey_folder(handle, "", found, 0)
+    return found
+
+
+def _survey_folder(handle: int, prefix: str, found: Survey, depth: int) -> None:
+    folders: list[str] = []
+    try:
+        with os.scandir(handle) as entries:
+            for entry in entries:
+                if not prefix and entry.name.startswith(METADATA_NAME):
+                    continue
+                try:
+                    info = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                found.entries += 1
+                found.used_bytes += max(info.st_size, info.st_blocks * 512)
+                if stat.S_ISDIR(info.st_mode):
+                    folders.append(entry.name)
+                else:
+                    identity = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+                    found.files[prefix + entry.name] = identity
+        if depth < _MAX_DEPTH:
+            for name in folders:
+                try:
+                    inner = os.open(name, _FOLDER, dir_fd=handle)
+                except OSError:
+                    continue
+                _survey_folder(inner, f"{prefix}{name}/", found, depth + 1)
+    finally:
+        os.close(handle)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What happened to files between two surveys."""
+
+    created: list[str] = field(default_factory=list)
+    modified: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+
+
+def changes(before: Survey, after: Survey) -> Changes:
+    """Compare two surveys. ``modified`` lists every file written, new ones too."""
+    created = sorted(name for name in after.files if name not in before.files)
+    rewritten = [name for name, what in after.files.items() if name in before.files and before.files[name] != what]
+    return Changes(
+        created=[_printable(n) for n in created],
+        modified=[_printable(n) for n in sorted([*created, *rewritten])],
+        deleted=[_printable(n) for n in sorted(n for n in before.files if n not in after.files)],
+    )
+
+
+def _printable(name: str) -> str:
+    """A file name that can be encoded: bytes that are no UTF-8 are replaced."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def held_bytes(roots: tuple[Path, ...]) -> int:
+    """Space of files that were deleted but are still open in this process below ``roots``. Linux only."""
+    total = 0
+    prefixes = tuple(f"{root}/" for root in roots)
+    try:
+        handles = os.listdir("/proc/self/fd")
+    except OSError:
+        return 0
+    for name in handles:
+        try:
+            target = os.readlink(f"/proc/self/fd/{name}")  # noqa: PTH115 - ends in " (deleted)", no real path
+            if target.endswith(" (deleted)") and target.startswith(prefixes):
+                info = os.fstat(int(name))
+                total += max(info.st_size, info.st_blocks * 512)
+        except (OSError, ValueError):
+            continue
+    return total

@@ -5,7 +5,6 @@ wake it from outside, so it does not need one. `selectors.PollSelector` works as
 """
 
 import asyncio
-import sys
 import time
 from asyncio import events, runners
 from asyncio.selector_events import BaseSelectorEventLoop
@@ -58,40 +57,31 @@ def loop():
 
 def run_cell(shell, code, options):
     """Run a cell with the loop running, as ipykernel does: create_task() works in any cell."""
-    here = loop()
-    problem = None
+    # No task for a plain cell, which would cost more than the cell: the loop only counts as running.
+    events._set_running_loop(loop())
     try:
-        cell = shell.transform_cell(code)
-    except Exception:
-        cell, problem = code, sys.exc_info()
-    if not shell.should_run_async(code, transformed_cell=cell, preprocessing_exc_tuple=problem):
-        # No task for a plain cell, which would cost more than the cell: the loop only counts as running.
-        events._set_running_loop(here)
-        try:
-            return shell.run_cell(code, **options)
-        finally:
-            events._set_running_loop(None)
+        return shell.run_cell(code, **options)
+    finally:
+        events._set_running_loop(None)
 
-    async def cell_coroutine():
-        result = None
-        try:
-            result = await shell.run_cell_async(code, transformed_cell=cell, preprocessing_exc_tuple=problem, **options)
-        finally:
-            shell.events.trigger("post_execute")
-            if not options.get("silent"):
-                shell.events.trigger("post_run_cell", result)
-        return result
 
-    task = here.create_task(cell_coroutine())
+def run_coroutine(coroutine):
+    """What the shell calls for a cell with a top-level await."""
+    here = loop()
+    events._set_running_loop(None)
+    task = here.create_task(coroutine)
     try:
         return here.run_until_complete(task)
     except KeyboardInterrupt:
-        # It hit the loop, between steps of the cell: hand it to the cell, which ends with it.
+        # It hit the loop between two steps of the cell: end the cell, and say what ended it.
         task.cancel()
         try:
-            return here.run_until_complete(task)
-        except asyncio.CancelledError:
-            raise KeyboardInterrupt from None
+            here.run_until_complete(task)
+        except BaseException:
+            pass
+        raise
+    finally:
+        events._set_running_loop(here)
 
 
 def pump(seconds):

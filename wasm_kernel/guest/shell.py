@@ -14,7 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Any, Instance, Type, default
 from traitlets.config import Config
 
-from . import comms, door, magics, wire
+from . import aio, comms, door, magics, wire
 from .shims import NO_PROCESS
 
 allow_stdin = True
@@ -165,12 +165,14 @@ def create():
     sys.modules["IPython.utils._process_posix"] = without_processes
     config = Config()
     config.HistoryManager.hist_file = ":memory:"  # the host keeps history
+    config.HistoryManager.db_cache_size = 100  # not a transaction per cell
     config.IPKernelApp.tqdm = "in a kernel"  # tqdm.autonotebook looks for this section
     config.IPCompleter.use_jedi = False  # imports what it completes, 1.6 s cold; knows no 3.15
     config.AliasManager.default_aliases = []
     config.AliasManager.user_aliases = []
     ZMQInteractiveShell.__module__ = "ipykernel.zmqshell"
     shell = ZMQInteractiveShell.instance(config=config)
+    shell.loop_runner = aio.run_coroutine
     shell.kernel = Kernel()
     shell.kernel.shell = shell
     shell.extension_manager.load_extension("storemagic")

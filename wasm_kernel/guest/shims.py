@@ -105,7 +105,7 @@ def _os_names():
     def no_process(*args, **kwargs):
         raise OSError(58, NO_PROCESS)
 
-    for name in ("system", "popen", "fork", "execv", "execve", "posix_spawn", "kill"):
+    for name in ("system", "popen", "kill"):
         if not hasattr(os, name):
             setattr(os, name, no_process)
     os.cpu_count = lambda: 1

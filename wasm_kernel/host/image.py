@@ -25,7 +25,7 @@ from wasm_kernel.errors import ImageMissing
 from wasm_kernel.host import engine, interposer
 from wasm_kernel.host.cache import Entry
 from wasm_kernel.host.engine import Engine, Module, Mount
-from wasm_kernel.host.instance import INTERRUPT_EXPORT, AtRest
+from wasm_kernel.host.instance import ADDED_EXPORTS, AtRest
 from wasm_kernel.host.interposer import OpenFile
 from wasm_kernel.host.memory import BaseMemory
 
@@ -83,7 +83,7 @@ class Parts:
 @cache
 def parts() -> Parts:
     """Name the entries."""
-    runtime = _key("runtime", RUNTIME_SHA256, INTERRUPT_EXPORT)
+    runtime = _key("runtime", RUNTIME_SHA256, ADDED_EXPORTS)
     site = _key("site", lock_text(), runtime)
     texts = {name: text() for name, text in interposer.TEXTS.items()}
     settings = ["code", runtime, engine.version(), cpu(), engine.WASM_STACK, texts]
@@ -120,6 +120,7 @@ class Image:
         self.rest = AtRest(
             files=[OpenFile(**{**f, "path": bytes.fromhex(f["path"])}) for f in manifest["files"]],
             clock_ns=manifest["clock_ns"],
+            entry=manifest["entry"],
         )
         self._lock = threading.Lock()
         self._loaded: dict[bool, tuple[Engine, dict[str, Module]]] = {}

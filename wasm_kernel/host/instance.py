@@ -19,8 +19,9 @@ from wasm_kernel.host.interposer import Callbacks, Interposer, OpenFile
 from wasm_kernel.host.memory import GuestMemory
 
 SIGINT, SIGXCPU = 2, 24
-INTERRUPT_EXPORT = "PyErr_SetInterruptEx"
-_TURN = b"__import__('wasm_guest.driver').driver.turn()"
+# Functions of CPython's that the runtime does not export and we need.
+_INTERRUPT, _CALL, _CLEAR = "PyErr_SetInterruptEx", "PyObject_CallNoArgs", "PyErr_Clear"
+ADDED_EXPORTS = (_INTERRUPT, _CALL, _CLEAR)
 _SUBSCRIPTION = struct.Struct("<QB7xIxxxxQQH6x")  # userdata, tag, clock id, timeout, precision, flags
 _EVENT_SIZE, _CLOCK_TAG, _ABSOLUTE = 32, 0, 1
 _EINVAL, _EFAULT = 28, 21
@@ -31,10 +32,17 @@ _ALL = 1 << 62
 
 @dataclass
 class AtRest:
-    """What a guest is between two turns, apart from its memory."""
+    """What a guest is between two turns, apart from its memory.
+
+    Attributes:
+        files: Its open descriptors.
+        clock_ns: Its monotonic clock.
+        entry: The address of the driver's `turn` function in its memory; 0 before the driver is loaded.
+    """
 
     files: list[OpenFile] = field(default_factory=list)
-    clock_ns: int = 0  # the guest's monotonic clock
+    clock_ns: int = 0
+    entry: int = 0
 
 
 class Run:
@@ -138,7 +146,9 @@ class Instance:
             interposer.set("dev", 3 + [m.guest for m in mounts].index("/dev"))
             self._turn = store.caller(exports["turn"], "ii", "i")
             self._alloc = store.caller(exports["host_alloc"], "i", "i")
-            self._set_interrupt = store.caller(exports[INTERRUPT_EXPORT], "i")
+            self._set_interrupt = store.caller(exports[_INTERRUPT], "i")
+            self._call = store.caller(exports[_CALL], "i", "i")
+            self._clear = store.caller(exports[_CLEAR], "")
             store.on_epoch(self._on_epoch)
             self._lay_memory(rest)
         except BaseException:
@@ -151,26 +161,44 @@ class Instance:
         self._memory.attach(self._address)
         self._clock_offset = rest.clock_ns - self._interposer.monotonic_ns() if rest.clock_ns else 0
         self._interposer.set("clock_offset", self._clock_offset)
+        self._entry = rest.entry
         self.lost_files = self._interposer.reopen(rest.files) if rest.files else []
 
     # ---- turns
 
-    def turn(self, run: Run, fuel: int | None = None, source: bytes = _TURN) -> int:
-        """Let the guest take one turn; its requests come through `Handlers.frame`. Raises `Trapped`."""
-        self._interposer.set("dirty", 0)
-        self._interposer.set("bytes", 0)
-        self._interposer.set("files", 0)
+    def turn(self, run: Run, fuel: int | None = None) -> None:
+        """Let the guest take one turn; its requests come through `Handlers.frame`. Raises `Trapped`.
+
+        Calls the driver's function directly: the runtime's own `turn` parses source and remembers it, each time.
+        """
+
+        def enter() -> None:
+            if not self._call(self._entry):  # an exception the driver did not catch: there will be no reply
+                self._clear()
+
+        self._guarded(run, fuel, enter)
+
+    def run_source(self, run: Run, source: bytes) -> int:
+        """Run Python source in the guest's `__main__`, as the runtime does it; its status. Raises `Trapped`."""
+        status = [0]
+
+        def enter() -> None:
+            status[0] = self._turn(self._place(source), len(source))
+
+        self._guarded(run, None, enter)
+        return status[0]
+
+    def _guarded(self, run: Run, fuel: int | None, enter: Callable[[], None]) -> None:
+        self._interposer.begin_turn()
         if self._engine.metered:
             self.store.set_fuel(_ALL if fuel is None else fuel)
         self._run = run
         try:
             self.store.set_epoch_deadline(1)
-            where = self._place(source)
-            status = self._turn(where, len(source))
+            enter()
         finally:
             self._run = None
             self._interposer.drain_output()
-        return status
 
     def keep(self) -> AtRest:
         """Take over the memory the turn left, and say what else belongs to it."""
@@ -179,7 +207,7 @@ class Instance:
 
     def rest(self) -> AtRest:
         """What belongs to the memory: open files and the clock."""
-        return AtRest(self._interposer.descriptors(), self.clock_ns())
+        return AtRest(self._interposer.descriptors(), self.clock_ns(), self._entry)
 
     @property
     def memory_span(self) -> tuple[int, int]:

@@ -233,6 +233,11 @@ class Interposer:
         imports.append(store.host_function("il", "l", calls.refill))
         self._filter = store.instantiate(self._filter_module, imports)
 
+    def begin_turn(self) -> None:
+        """Nothing has changed yet, and what room is left is counted before the first change."""
+        for name in ("dirty", "bytes", "files"):
+            self.set(name, 0)
+
     def set(self, name: str, value: int) -> None:
         """Set one of the filter's globals: bytes, files, max_file, max_open, open, dev, dirty, clock_offset."""
         self._store.set_global(self._filter[name], value)

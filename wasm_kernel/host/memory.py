@@ -1,13 +1,17 @@
 """A guest's linear memory: mapped from the base memory, rolled back or kept, page by page.
 
-At rest a guest's memory is its whole state. It is laid over files, copy on write:
+At rest a guest's memory is its whole state. Two files hold it:
 
-    base file       the image's base memory, shared by every sandbox on the machine through the page cache
-    overlay         a private, unnamed file of the sandbox: 64 KiB chunks that differ from the base
+    base       the image's base memory, shared by every sandbox on the machine through the page cache
+    overlay    a private, unnamed file of the sandbox: the pages that differ from the base, at the same offsets
 
-While code runs, pages it writes become private copies. `keep()` moves these into the overlay, so that the files
-again hold all of it; dropping the private copies instead gives back the memory as of the last `keep()`. That is
-how a guest that trapped gets back what it had: a fresh instance, and `attach()`.
+While code runs, pages it writes become private copies in the live memory. `keep()` brings the overlay up to date
+with them; leaving that out instead gives back the memory as of the last `keep()`. That is how a guest that trapped
+gets back what it had: a fresh instance, and `attach()`.
+
+A page written again and again (the interpreter's own) stays a private copy, and `keep()` copies it to the overlay:
+dropping it would cost a page fault in every execution. Long stretches, and pages that rest, are mapped from the
+overlay instead, so that large data is not held twice.
 
 Which pages are private copies is asked of the kernel (`PAGEMAP_SCAN`, or `/proc/self/pagemap` before Linux 6.7);
 elsewhere the whole memory is compared with the files.
@@ -32,11 +36,15 @@ _MAP_FIXED = 0x10
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
-_MADV_DONTNEED = 4
 
-Span = tuple[int, int]  # [start, end) in bytes from the memory's start
+# Without giving up the GIL: for copies of a few pages that costs more than the copy.
+_memmove = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)(
+    ctypes.cast(_libc.memmove, ctypes.c_void_p).value or 0
+)
+
+Span = tuple[int, int]  # [start, end)
 
 
 def _map(address: int, length: int, fd: int, offset: int) -> None:
@@ -85,91 +93,134 @@ class EmptyBase:
     view = 0
 
 
+# What the overlay knows of a page.
+_ELSEWHERE, _COPIED, _MAPPED = 0, 1, 2  # not in it; in it, and private in the live memory; in it, and mapped from it
+
+_LONG = CHUNK  # stretches from this length on are mapped
+_REST_AFTER = 16  # how often to look which private pages rest unchanged
+_RESTING_SPANS = 64  # so many may rest before they are mapped, too
+
+
 class GuestMemory:
     """The state of one guest at rest, and the moves between it and a live instance's memory."""
 
     def __init__(self, base: BaseMemory | EmptyBase) -> None:
         self.base = base
         self.size = base.size  # of the linear memory at the last keep()
-        self._own = bytearray()  # a byte per chunk: 1 when the overlay holds it
+        self._pages = bytearray()  # what the overlay knows of each page
         self._overlay = _unnamed_file()
+        self._view = 0  # the overlay, mapped to read and write
+        self._view_size = 0
+        self._keeps = 0
+        self._known: frozenset[Span] = frozenset()  # private copies that the last keep() saw
 
     def attach(self, address: int) -> None:
         """Lay the state over a fresh instance's memory of at least `size` bytes."""
         if self.base.size:
             _map(address, self.base.size, self.base.fd, 0)
-        for start, end in _runs(i for i, own in enumerate(self._own) if own):
-            _map(address + start * CHUNK, (end - start) * CHUNK, self._overlay, start * CHUNK)
+        for start, end in _runs(i for i, state in enumerate(self._pages) if state == _MAPPED):
+            _map(address + start * _PAGE, (end - start) * _PAGE, self._overlay, start * _PAGE)
+        for start, end in _runs(i for i, state in enumerate(self._pages) if state == _COPIED):
+            ctypes.memmove(address + start * _PAGE, self._view + start * _PAGE, (end - start) * _PAGE)
 
-    def keep(self, address: int, size: int) -> list[Span]:
-        """Take over what the guest wrote since the last time, and return the chunks that changed."""
-        self._own.extend(bytes(-(-size // CHUNK) - len(self._own)))
-        changed: list[Span] = []
-        for start, end in self.written(address, size):
-            first, last = start // CHUNK, -(-end // CHUNK)
-            at = first
-            while at < last:  # stretches of chunks the overlay already has, and of new ones
-                owned, stop = self._own[at], at + 1
-                while stop < last and self._own[stop] == owned:
-                    stop += 1
-                low, high = at * CHUNK, min(stop * CHUNK, size)
-                if owned:
-                    low, high = max(low, start), min(high, end)
-                    write_memory(self._overlay, address + low, high - low, low)
-                    _libc.madvise(address + low, high - low, _MADV_DONTNEED)
+    def keep(self, address: int, size: int) -> None:
+        """Take over what the guest wrote since the last time."""
+        self._make_room(size)
+        self._keeps += 1
+        look_for_rest = self._keeps % _REST_AFTER == 0
+        memmove, to_view = _memmove, self._view - address
+        long: list[Span] = []
+        resting: list[Span] = []
+        spans = self.written(address, size)
+        for span in spans:
+            start, end = span
+            if span in self._known:
+                if look_for_rest and _libc.memcmp(start, start + to_view, end - start) == 0:
+                    resting.append(span)
                 else:
-                    write_memory(self._overlay, address + low, high - low, low)
-                    _map(address + low, high - low, self._overlay, low)
-                    self._own[at:stop] = b"\1" * (stop - at)
-                at = stop
-            if changed and changed[-1][1] >= first * CHUNK:
-                changed[-1] = (changed[-1][0], last * CHUNK)
+                    memmove(start + to_view, start, end - start)
+            elif end - start >= _LONG:
+                long.append(span)
             else:
-                changed.append((first * CHUNK, last * CHUNK))
+                memmove(start + to_view, start, end - start)
+                first, last = (start - address) // _PAGE, (end - address) // _PAGE
+                for page in range(first, last):
+                    self._pages[page] = self._pages[page] or _COPIED
+        if len(resting) > _RESTING_SPANS:
+            chunks = {(start - address) // CHUNK for start, _ in resting}
+            long += [(address + c * CHUNK, min(address + (c + 1) * CHUNK, address + size)) for c in sorted(chunks)]
+        for start, end in long:
+            self._map_stretch(address, start - address, end - address)
+        self._known = frozenset(spans) if not long else frozenset()
         self.size = size
-        return changed
 
-    def written(self, address: int, size: int) -> Iterable[Span]:
-        """The pages the guest wrote since the last `keep()`, as ascending spans."""
+    def _map_stretch(self, address: int, start: int, end: int) -> None:
+        """Copy a stretch to the overlay and map it from there, which drops the private copies."""
+        write_memory(self._overlay, address + start, end - start, start)
+        _map(address + start, end - start, self._overlay, start)
+        self._pages[start // _PAGE : end // _PAGE] = bytes([_MAPPED]) * ((end - start) // _PAGE)
+
+    def _make_room(self, size: int) -> None:
+        """Let the overlay and its view reach to the memory's end."""
+        if size <= self._view_size:
+            return
+        os.ftruncate(self._overlay, size)
+        self._unmap_view()
+        address = _libc.mmap(None, size, _PROT_RW, mmap.MAP_SHARED, self._overlay, 0)
+        if address in (None, ctypes.c_void_p(-1).value):
+            raise OSError(ctypes.get_errno(), f"mmap of {size} bytes of overlay failed")
+        self._view, self._view_size = address, size
+        self._pages.extend(bytes(size // _PAGE - len(self._pages)))
+
+    def _unmap_view(self) -> None:
+        if self._view_size:
+            _libc.munmap(self._view, self._view_size)
+            self._view = self._view_size = 0
+
+    def written(self, address: int, size: int) -> list[Span]:
+        """The pages that are private copies in the live memory at ``address``, as ascending spans of addresses."""
         if _can_scan:
-            return list(_scan(address, size))
+            return _scan(address, size)
         if _can_read_pagemap:
-            return list(_read_pagemap(address, size))
+            return _read_pagemap(address, size)
         return list(self._compare(address, size))
 
     def _compare(self, address: int, size: int) -> Iterator[Span]:
-        overlay = mmap.mmap(self._overlay, max(len(self._own) * CHUNK, CHUNK), mmap.MAP_SHARED, mmap.PROT_READ) if any(
-            self._own
-        ) else None  # fmt: skip
-        zeros = bytes(CHUNK)
-        for chunk in range(-(-size // CHUNK)):
-            at = chunk * CHUNK
-            length = min(CHUNK, size - at)
-            if chunk < len(self._own) and self._own[chunk] and overlay is not None:
-                same = bytes(_buffer(address + at, length)) == overlay[at : at + length]
-            elif at < self.base.size:
-                same = _libc.memcmp(address + at, self.base.view + at, length) == 0
-            else:
-                same = bytes(_buffer(address + at, length)) == zeros[:length]
-            if not same:
-                yield at, at + length
-        if overlay is not None:
-            overlay.close()
+        """Without the kernel's help: what differs from the files."""
+        zeros = bytes(_PAGE)
+        for start in range(0, size, CHUNK):
+            end = min(start + CHUNK, size)
+            if end <= self.base.size and not any(self._pages[start // _PAGE : end // _PAGE]):
+                if _libc.memcmp(address + start, self.base.view + start, end - start) == 0:
+                    continue
+            for page in range(start, end, _PAGE):
+                live = address + page
+                if self._pages[page // _PAGE]:
+                    same = _libc.memcmp(live, self._view + page, _PAGE) == 0
+                elif page < self.base.size:
+                    same = _libc.memcmp(live, self.base.view + page, _PAGE) == 0
+                else:
+                    same = ctypes.string_at(live, _PAGE) == zeros
+                if not same:
+                    yield live, live + _PAGE
 
     def reset(self) -> None:
-        """Forget everything since the base memory."""
+        """Forget everything since the base memory. No instance may be attached."""
+        self._unmap_view()
         self.size = self.base.size
-        self._own = bytearray()
+        self._pages = bytearray()
+        self._known = frozenset()
         os.ftruncate(self._overlay, 0)
 
     @property
     def overlay_bytes(self) -> int:
         """What the overlay holds."""
-        return sum(self._own) * CHUNK
+        return (len(self._pages) - self._pages.count(_ELSEWHERE)) * _PAGE
 
     def close(self) -> None:
-        """Release the overlay. No instance may still be mapped to it."""
+        """Release the overlay. No instance may still be attached."""
         if self._overlay >= 0:
+            self._unmap_view()
             os.close(self._overlay)
             self._overlay = -1
 
@@ -201,8 +252,7 @@ def _runs(indexes: Iterable[int]) -> Iterator[Span]:
 _SCAN = struct.Struct("=12Q")
 _PAGEMAP_SCAN = (3 << 30) | (_SCAN.size << 16) | (ord("f") << 8) | 16
 _IS_FILE, _IS_PRESENT, _IS_SWAPPED, _IS_ZERO = 1 << 2, 1 << 3, 1 << 4, 1 << 5
-_REGIONS = 512
-_REGION = struct.Struct("=3Q")
+_REGIONS = 2048
 
 
 def _pagemap() -> int:
@@ -223,10 +273,11 @@ def _pagemap_of_this_process() -> int:
     return _pagemap_fd
 
 
-def _scan(address: int, size: int) -> Iterator[Span]:
-    regions = (ctypes.c_char * (_REGION.size * _REGIONS))()
+def _scan(address: int, size: int) -> list[Span]:
+    regions = (ctypes.c_uint64 * (3 * _REGIONS))()
     start, end = address, address + size
     fd = _pagemap_of_this_process()
+    spans: list[Span] = []
     while start < end:
         request = bytearray(
             _SCAN.pack(
@@ -235,21 +286,21 @@ def _scan(address: int, size: int) -> Iterator[Span]:
             )
         )  # fmt: skip
         found = fcntl.ioctl(fd, _PAGEMAP_SCAN, request)
-        for i in range(found):
-            low, high, _ = _REGION.unpack_from(regions, i * _REGION.size)
-            yield low - address, high - address
+        words = regions[: 3 * found]
+        spans += zip(words[0::3], words[1::3], strict=True)
         walked = _SCAN.unpack(request)[4]
         if walked <= start:
             raise OSError("PAGEMAP_SCAN made no progress")
         start = walked
+    return spans
 
 
-def _read_pagemap(address: int, size: int) -> Iterator[Span]:
+def _read_pagemap(address: int, size: int) -> list[Span]:
     data = os.pread(_pagemap_of_this_process(), size // _PAGE * 8, address // _PAGE * 8)
     entries = memoryview(data).cast("Q")
     # present or swapped (bits 63, 62), and neither of a file nor shared (bit 61)
-    for start, end in _runs(i for i, e in enumerate(entries) if e >> 62 and not e >> 61 & 1):
-        yield start * _PAGE, end * _PAGE
+    private = _runs(i for i, entry in enumerate(entries) if entry >> 62 and not entry >> 61 & 1)
+    return [(address + start * _PAGE, address + end * _PAGE) for start, end in private]
 
 
 def _probe() -> tuple[bool, bool]:
@@ -264,7 +315,7 @@ def _probe() -> tuple[bool, bool]:
         results = []
         for way in (_scan, _read_pagemap):
             try:
-                results.append(list(way(address, 2 * _PAGE)) == [(0, _PAGE)])
+                results.append(way(address, 2 * _PAGE) == [(address, address + _PAGE)])
             except (OSError, ValueError):
                 results.append(False)
         del anchor

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 PERIOD = 0.005
+LINGER = 0.1  # waking the thread for every short execution would cost more than a few idle beats
 
 
 class Watched(Protocol):
@@ -29,6 +30,7 @@ class Pulse:
         self._lock = threading.Condition()
         self._watched: list[Watched] = []
         self._thread: threading.Thread | None = None
+        self._asleep = False
 
     def enter(self, guest: Watched) -> None:
         """Start watching."""
@@ -37,7 +39,7 @@ class Pulse:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._beat, name="wasm-kernel-pulse", daemon=True)
                 self._thread.start()
-            elif len(self._watched) == 1:
+            elif self._asleep:
                 self._lock.notify()
 
     def leave(self, guest: Watched) -> None:
@@ -46,16 +48,17 @@ class Pulse:
             self._watched.remove(guest)
 
     def _beat(self) -> None:
+        last_busy = time.monotonic()
         while True:
+            now = time.monotonic()
             with self._lock:
-                while not self._watched:
+                if self._watched:
+                    last_busy = now
+                elif now - last_busy > LINGER:
+                    self._asleep = True
                     self._lock.wait()
-                bumps = set()
-                now = time.monotonic()
-                for guest in self._watched:
-                    bump = guest.due(now)
-                    if bump is not None:
-                        bumps.add(bump)
+                    self._asleep = False
+                bumps = {bump for guest in self._watched if (bump := guest.due(now)) is not None}
             for bump in bumps:
                 bump()
             time.sleep(PERIOD)

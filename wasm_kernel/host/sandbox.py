@@ -25,7 +25,7 @@ from wasm_kernel.errors import SandboxBusy, SandboxClosed, SandboxError
 from wasm_kernel.guest import wire
 from wasm_kernel.host import engine, image, workspace
 from wasm_kernel.host.engine import Stop, Trapped
-from wasm_kernel.host.instance import Handlers, Instance, Limits, Run
+from wasm_kernel.host.instance import AtRest, Handlers, Instance, Limits, Run
 from wasm_kernel.host.memory import GuestMemory
 from wasm_kernel.host.pulse import pulse
 from wasm_kernel.model import outcome as outcomes
@@ -36,6 +36,7 @@ OnEvent = Callable[[wire.Event], None]
 OnInput = Callable[[wire.InputRequest], str]
 
 _HELP_SECONDS = 10.0  # for complete, inspect and is_complete
+_CALLER_FIRST = 0.002
 _REPLY_ROOM = 16 << 20  # a reply may be this much larger than display_max_bytes
 
 
@@ -145,6 +146,7 @@ class Sandbox:
         image.furnish_scratch(self._scratch)
         self._rest = img.rest
         self._fresh = True  # the next request starts from the base memory
+        self._kept = True  # the memory's files are up to date with the last turn
         self._instance: Instance | None = None
         self._run: Run | None = None
         self._capture: _Capture | None = None
@@ -284,22 +286,21 @@ class Sandbox:
     # ---- the sandbox's thread
 
     def _work(self) -> None:
-        while True:
-            job = self._jobs.get()
-            if job is None:
-                break
+        waiting: list[_Job | None] = []
+        while (job := waiting.pop() if waiting else self._jobs.get()) is not None:
             self._job = job
             message: tuple[str, Any]
             try:
                 message = ("done", job.work())
             except BaseException as e:  # noqa: BLE001 - handed to the caller
                 message = ("error", e)
-            finally:
-                self._job = None
-            # The answer goes out first; keeping the memory costs the caller nothing unless it comes right back.
+            self._job = None
             with self._lock:
                 self._busy = False
             job.messages.put(message)
+            # The caller goes on first: keeping the memory costs it nothing unless it comes right back.
+            with contextlib.suppress(queue.Empty):
+                waiting.append(self._jobs.get(timeout=_CALLER_FIRST))
             self._settle()
         self._drop_instance()
         self._memory.close()
@@ -310,18 +311,28 @@ class Sandbox:
         try:
             if self._instance is not None and not self._fresh:
                 self._rest = self._instance.keep()
-        except OSError:  # no room for the overlay: the next trap costs more than one execution, nothing else
-            self._drop_instance()
+                self._kept = True
+        except Exception:  # noqa: BLE001 - no room for the overlay: this thread must go on
+            # The live memory is right and stays in use; only a trap would now cost all of it.
+            self._kept = False
 
     def _drop_instance(self) -> None:
         instance, self._instance = self._instance, None
         if instance is not None:
             instance.close()
 
+    def _after_trap(self, trap: Trapped) -> None:
+        """Throw the instance away; the next turn gets another, over the memory of before."""
+        self._drop_instance()
+        if not self._kept:
+            self._start_afresh()
+        if trap.cause is TrapCause.HOST:
+            raise SandboxError("the sandbox's host failed while serving the guest") from trap.__cause__
+
     def _start_afresh(self) -> None:
         self._drop_instance()
         self._memory.reset()
-        self._rest, self._fresh = self._image.rest, True
+        self._rest, self._fresh, self._kept = self._image.rest, True, True
         for child in self._scratch.iterdir():
             if child.is_dir() and not child.is_symlink():
                 shutil.rmtree(child, ignore_errors=True)
@@ -362,7 +373,7 @@ class Sandbox:
             instance.turn(run, self.policy.fuel_budget)
             self._fresh = False
         except Trapped:
-            self._rest.clock_ns = instance.clock_ns()
+            self._rest = AtRest(self._rest.files, instance.clock_ns(), self._rest.entry)
             raise
         finally:
             pulse.leave(instance)
@@ -387,9 +398,7 @@ class Sandbox:
         if instance.changed_files and self._before is not None:
             changed = workspace.changes(self._before, workspace.survey(self.folder))
         if trap is not None:
-            self._drop_instance()
-            if trap.cause is TrapCause.HOST:
-                raise SandboxError("the sandbox's host failed while serving the guest") from trap.__cause__
+            self._after_trap(trap)
         reply = capture.reply.content if capture.reply is not None else {}
         self._capture = None
         self.next_task = _number(reply.get("next_task"))
@@ -452,9 +461,7 @@ class Sandbox:
         try:
             self._turn(request, buffers, capture, Run(_HELP_SECONDS, self.policy.interrupt_grace_seconds))
         except Trapped as e:
-            self._drop_instance()
-            if e.cause is TrapCause.HOST:
-                raise SandboxError("the sandbox's host failed while serving the guest") from e.__cause__
+            self._after_trap(e)
             return {"status": "error", "ename": e.cause.value, "evalue": str(e), "traceback": []}
         self._capture = None
         reply = capture.reply.content if capture.reply is not None else {"status": "error"}

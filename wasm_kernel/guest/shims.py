@@ -42,6 +42,7 @@ def install():
     _locks()
     sys.meta_path.insert(0, _SslFinder)
     after_import("socket", _socket)
+    after_import("inspect", _inspect)
     after_import("queue", lambda m: setattr(m, "SimpleQueue", m._PySimpleQueue))  # the C one blocks on a C lock
     after_import("concurrent.futures.thread", _executor)
     after_import("tqdm.std", lambda m: setattr(m.tqdm, "monitor_interval", 0))  # its monitor is a thread
@@ -109,6 +110,19 @@ def _os_names():
         if not hasattr(os, name):
             setattr(os, name, no_process)
     os.cpu_count = lambda: 1
+
+
+def _inspect(module):
+    """getmodule() of a frame in a cell looks at the file of each of 3,000 modules, to find none. It is asked per frame."""
+    real = module.getmodule
+
+    def getmodule(object, _filename=None):
+        code = getattr(object, "f_code", None) or getattr(getattr(object, "tb_frame", None), "f_code", None)
+        if code is not None and code.co_filename.startswith("<"):
+            return None
+        return real(object, _filename)
+
+    module.getmodule = getmodule
 
 
 # ---- locks and threads

@@ -1,0 +1,47 @@
+# Everything a person or CI types. The virtual environment and the image are made when they are missing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: run test bench lint lock test-ipython clean
+
+$(STAMP): pyproject.toml
+	@echo "Setting up $(VENV) ..."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --group dev -e .
+	@touch $@
+
+# Fetches and compiles the sandbox's Python: a few minutes the first time, nothing afterwards.
+image: $(STAMP)
+	@$(BIN)/wasm-kernel image build
+
+run: image
+	$(BIN)/wasm-kernel install --sys-prefix --no-image
+	$(BIN)/jupyter lab --notebook-dir examples examples/tour.ipynb
+
+test: image lint
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: image
+	$(BIN)/python -m bench
+
+# IPython's own test suite inside the guest.
+test-ipython: image
+	$(BIN)/python -m tests.ipython_suite
+
+# Pin the guest's packages anew.
+lock: $(STAMP)
+	$(BIN)/uv pip compile --upgrade --no-deps --generate-hashes --only-binary :all: --python-version 3.15 \
+	  --python-platform wasm32-pyodide2024 --no-annotate --no-header \
+	  wasm_kernel/host/guest-packages.in -o wasm_kernel/host/guest-packages.lock
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,10 +1,10 @@
 """A Jupyter kernel in which every notebook is its own sealed, resumable computer.
 
-    >>> from wasm_kernel import create_sandbox
-    >>> with create_sandbox(workspace="scratch") as sandbox:
-    ...     result = sandbox.execute("print(6 * 7)")
-    >>> result.stdout
-    '42\\n'
+>>> from wasm_kernel import create_sandbox
+>>> with create_sandbox(workspace="scratch") as sandbox:
+...     result = sandbox.execute("print(6 * 7)")
+>>> result.stdout
+'42\\n'
 """
 
 from wasm_kernel.errors import (

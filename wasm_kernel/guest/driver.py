@@ -14,6 +14,7 @@ _shell = None
 
 # ---- life
 
+
 def boot():
     """Everything a base memory holds, from a bare interpreter. Runs once, when the image is built."""
     global _shell
@@ -72,6 +73,7 @@ def fresh(seed, env):
 
 # ---- requests
 
+
 def do_execute(request, buffers):
     shell.allow_stdin = request.get("allow_stdin", True)
     sh = _shell
@@ -93,6 +95,41 @@ def do_execute(request, buffers):
     reply["payload"] = sh.payload_manager.read_payload()
     sh.payload_manager.clear_payload()
     reply["next_task"] = aio.pump(0.02)
+    return reply
+
+
+def do_program(request, buffers):
+    """Run a file as `python FILE` would, in a fresh `__main__`: plain tracebacks, no last expression."""
+    import traceback
+    import types
+
+    shell.allow_stdin = request.get("allow_stdin", True)
+    name, source = request["name"], request["code"]
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__builtins__=sys.modules["builtins"], __file__=name)
+    before, argv = sys.modules.get("__main__"), sys.argv
+    sys.modules["__main__"], sys.argv = main, [name, *request.get("arguments", ())]
+    import linecache
+
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    reply = {"status": "ok"}
+    try:
+        exec(compile(source, name, "exec"), main.__dict__)
+    except SystemExit as error:
+        if error.code is not None and not isinstance(error.code, int):
+            print(error.code, file=sys.stderr)
+        reply = {"status": "error", "ename": "SystemExit", "evalue": _text(error), "exit_code": _exit_code(error.code)}
+    except BaseException as error:
+        where = error.__traceback__.tb_next
+        if isinstance(error, SyntaxError) and error.filename == name:
+            where = None
+        lines = traceback.format_exception(type(error), error, where)
+        print("".join(lines), end="", file=sys.stderr)
+        reply = {"status": "error", "ename": type(error).__name__, "evalue": _text(error), "traceback": lines}
+    finally:
+        if before is not None:
+            sys.modules["__main__"] = before
+        sys.argv = argv
     return reply
 
 
@@ -122,7 +159,8 @@ def do_complete(request, buffers):
         "cursor_end": found[0].end if found else position,
         "metadata": {
             "_jupyter_types_experimental": [
-                {"start": c.start, "end": c.end, "text": c.text, "type": c.type, "signature": c.signature} for c in found
+                {"start": c.start, "end": c.end, "text": c.text, "type": c.type, "signature": c.signature}
+                for c in found
             ]
         },
     }
@@ -174,6 +212,7 @@ def do_objects(request, buffers):
 
 _REQUESTS = {
     "execute": do_execute,
+    "program": do_program,
     "complete": do_complete,
     "inspect": do_inspect,
     "is_complete": do_is_complete,
@@ -206,5 +245,9 @@ def turn():
     try:
         _host.call(wire.encode_event(wire.Reply(reply, tuple(reply.pop("buffers", ()))), default=door.as_json))
     except OSError:  # refused: too large
-        small = {key: reply.get(key) for key in ("status", "ename", "execution_count", "exit_code", "next_task") if key in reply}
+        small = {
+            key: reply.get(key)
+            for key in ("status", "ename", "execution_count", "exit_code", "next_task")
+            if key in reply
+        }
         _tell(wire.Reply({**small, "evalue": "the reply was too large", "traceback": []}))

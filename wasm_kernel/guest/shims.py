@@ -96,6 +96,7 @@ def after_import(name, mend):
 
 # ---- os
 
+
 def _os_names():
     for name in ("getuid", "geteuid", "getgid", "getegid"):
         if not hasattr(os, name):
@@ -126,6 +127,7 @@ def _inspect(module):
 
 
 # ---- locks and threads
+
 
 class GuestLock:
     """threading.Lock for one thread.
@@ -240,6 +242,7 @@ def _rich_progress(module):
 
 # ---- network
 
+
 def _socket(module):
     def getaddrinfo(host, *args, **kwargs):
         raise module.gaierror(-2, NO_NETWORK)
@@ -308,7 +311,14 @@ def _ssl_stub():
     class TLSVersion:
         MINIMUM_SUPPORTED, TLSv1, TLSv1_1, TLSv1_2, TLSv1_3, MAXIMUM_SUPPORTED = range(6)
 
-    for name in ("SSLError", "SSLZeroReturnError", "SSLWantReadError", "SSLWantWriteError", "SSLSyscallError", "SSLEOFError"):
+    for name in (
+        "SSLError",
+        "SSLZeroReturnError",
+        "SSLWantReadError",
+        "SSLWantWriteError",
+        "SSLSyscallError",
+        "SSLEOFError",
+    ):
         setattr(module, name, SSLError)
     module.SSLCertVerificationError = module.CertificateError = SSLCertVerificationError
     module.SSLContext, module.Purpose, module.TLSVersion = SSLContext, Purpose, TLSVersion

@@ -82,7 +82,10 @@ def up(shell, part):
         from . import aio
 
         for i in range(150):
-            aio.run_cell(shell, ("pass", "x = 1", "x + 1", "print(end='')")[i % 4], {"store_history": True, "silent": False})
+            cell = ("pass", "x = 1", "x + 1", "print(end='')")[i % 4]
+            aio.run_cell(shell, cell, {"store_history": True, "silent": False})
+        for cell in _CELLS["shell"] * 3:
+            aio.run_cell(shell, cell, {"store_history": False, "silent": False})
     if part == "completion":
         from . import driver
 

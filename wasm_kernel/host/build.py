@@ -35,7 +35,14 @@ _WARM_PARTS = (
     "shell", "completion", "numpy", "pandas", "matplotlib", "scipy", "sklearn", "statsmodels", "seaborn", "more",
     "sympy", "networkx", "habits", "settle",
 )  # fmt: skip
-_EXPECTED = {"fetch": 15.0, "packages": 12.0, "compile": 110.0, "boot": 15.0, "base memory": 45.0, "compile metered": 150.0}
+_EXPECTED = {
+    "fetch": 15.0,
+    "packages": 12.0,
+    "compile": 110.0,
+    "boot": 15.0,
+    "base memory": 45.0,
+    "compile metered": 150.0,
+}
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,9 @@ class Builder:
     def run(self) -> None:
         """Build what is missing. A second process waits for the first and then finds it done."""
         with build_lock(self._waiting) as self._board:
-            steps = [(entry, make, name) for entry, make, name in self._plan() if self._force or entry.manifest() is None]
+            steps = [
+                (entry, make, name) for entry, make, name in self._plan() if self._force or entry.manifest() is None
+            ]
             for index, (entry, make, name) in enumerate(steps):
                 self._at = (name, index + 1, len(steps))
                 started = time.monotonic()
@@ -168,7 +177,12 @@ class Builder:
     def _run_installer(self, command: list[str], what: str) -> str:
         """Run pip or uv; what it said if it failed."""
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
         )
         lines: list[str] = []
         try:
@@ -202,7 +216,9 @@ class Builder:
             if process.returncode != 0:
                 said = process.stdout.read().decode(errors="replace")[-2000:] if process.stdout else ""
                 hint = " (it needs about 2.5 GB of memory)" if process.returncode < 0 else ""
-                raise ImageError(f"compiling the runtime failed with status {process.returncode}{hint}. {said}".rstrip())
+                raise ImageError(
+                    f"compiling the runtime failed with status {process.returncode}{hint}. {said}".rstrip()
+                )
         finally:
             process.kill()
             process.wait()
@@ -378,4 +394,3 @@ def ensure(on_progress: OnProgress | None = None, *, metered: bool = False) -> i
     if not image.is_built(metered=metered):
         build(on_progress, metered=metered)
     return image.load()
-

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import wasmtime
 from wasmtime import _bindings, _ffi
@@ -135,8 +135,9 @@ def engine(metered: bool = False) -> Engine:
     return Engine(metered=metered)
 
 
-Func = wasmtime.Func
-Exports = Any
+# wasmtime-py's types are skipped by mypy; these names say what is meant.
+Func: TypeAlias = Any
+Exports: TypeAlias = Any
 
 
 class Store:
@@ -189,7 +190,7 @@ class Store:
         _ffi.wasmtime_func_new_unchecked(
             self.raw._context(), kind.ptr(), c_callback, None, _NO_FINALIZER, ctypes.byref(raw)
         )
-        return Func._from_raw(raw)
+        return wasmtime.Func._from_raw(raw)
 
     def instantiate(self, module: Module, imports: Sequence[Any]) -> Exports:
         """An instance's exports. Imports are positional, as `Module.imports` lists them."""

@@ -148,7 +148,13 @@ def load_modules(entry: Entry, *, metered: bool) -> tuple[Engine, dict[str, Modu
 
 
 def mounts(
-    which: Parts, kernel: Path, workspace: Path, scratch: Path, packages: Path | None = None, *, site_writable: bool = False
+    which: Parts,
+    kernel: Path,
+    workspace: Path,
+    scratch: Path,
+    packages: Path | None = None,
+    *,
+    site_writable: bool = False,
 ) -> list[Mount]:
     """The mounts of a guest, in the one order they always have."""
     return [

@@ -81,10 +81,6 @@ class Run:
         self.stop = True
         self.wake.set()
 
-    def bump(self) -> None:
-        """Get the guest's attention now. Callable from any thread."""
-        self._engine.bump()
-
     def due(self, now: float) -> bool:
         """Bring deadlines up to date; whether the guest must be told something."""
         if self._deadline is not None and not self.timed_out and now >= self._deadline:

@@ -219,7 +219,7 @@ class Interposer:
     def attach(self, guest_memory: Any) -> None:
         """Fill the shim's table: from here on the guest can call out."""
         store, calls = self._store, self._callbacks
-        hosts = {
+        hosts: dict[str, Callable[..., int]] = {
             "out": lambda fd, p, n: self._take_output(fd, p, n),
             "journal": lambda _: self.read_journal(),
             "poll": calls.poll,

@@ -190,9 +190,9 @@ class GuestMemory:
         zeros = bytes(_PAGE)
         for start in range(0, size, CHUNK):
             end = min(start + CHUNK, size)
-            if end <= self.base.size and not any(self._pages[start // _PAGE : end // _PAGE]):
-                if _libc.memcmp(address + start, self.base.view + start, end - start) == 0:
-                    continue
+            untouched = end <= self.base.size and not any(self._pages[start // _PAGE : end // _PAGE])
+            if untouched and _libc.memcmp(address + start, self.base.view + start, end - start) == 0:
+                continue
             for page in range(start, end, _PAGE):
                 live = address + page
                 if self._pages[page // _PAGE]:

@@ -187,7 +187,9 @@ class Sandbox:
             raise capture.failure
         return result
 
-    def ask(self, request: dict[str, Any], buffers: tuple[bytes, ...] = (), on_event: OnEvent | None = None) -> dict[str, Any]:
+    def ask(
+        self, request: dict[str, Any], buffers: tuple[bytes, ...] = (), on_event: OnEvent | None = None
+    ) -> dict[str, Any]:
         """A request that is not code of a cell: complete, inspect, is_complete, comm, comm_info, pump."""
         reply: dict[str, Any] = self._submit(lambda: self._ask(request, buffers, on_event), None)
         return reply

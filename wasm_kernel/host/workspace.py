@@ -38,7 +38,9 @@ def prepare(path: Path) -> Path:
     """Create a workspace folder if needed and return its absolute path."""
     path = Path(path)
     if path.is_symlink() or (path.exists() and not path.is_dir()):
-        raise ConfigurationError(f"workspace {str(path)!r} is not a folder; give a folder, or a path that does not exist")
+        raise ConfigurationError(
+            f"workspace {str(path)!r} is not a folder; give a folder, or a path that does not exist"
+        )
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as e:
@@ -118,7 +120,7 @@ def held_bytes(roots: tuple[Path, ...]) -> int:
     total = 0
     prefixes = tuple(f"{root}/" for root in roots)
     try:
-        handles = os.listdir("/proc/self/fd")
+        handles = os.listdir("/proc/self/fd")  # noqa: PTH208 - names, no paths
     except OSError:
         return 0
     for name in handles:

@@ -124,9 +124,7 @@ def fuel_limit(budget: int) -> Outcome:
 def exited(code: int, *, state_lost: bool) -> Outcome:
     """The outcome of sys.exit() (memory kept) or os._exit() (memory put back)."""
     lost = f"; {_RESTORED}" if state_lost else ""
-    return Outcome(
-        OutcomeKind.EXIT, "exit", f"the code exited with status {code}{lost}", "", state_lost=state_lost
-    )
+    return Outcome(OutcomeKind.EXIT, "exit", f"the code exited with status {code}{lost}", "", state_lost=state_lost)
 
 
 def raised(ename: str) -> Outcome:

@@ -17,7 +17,12 @@ class SandboxLogger:
     """
 
     def __init__(
-        self, *, level: str = "warning", json: bool = False, stream: TextIO | None = None, context: dict[str, Any] | None = None
+        self,
+        *,
+        level: str = "warning",
+        json: bool = False,
+        stream: TextIO | None = None,
+        context: dict[str, Any] | None = None,
     ) -> None:
         if level not in _LEVELS:
             raise ValueError(f"level is {level!r}; it must be one of {', '.join(_LEVELS)}")

@@ -70,6 +70,10 @@ def _lines(stream: Any) -> Callable[[Progress], None]:
             name = _NAMES.get(progress.step, progress.step)
             who = "waiting for another process: " if progress.waiting else ""
             elapsed = time.monotonic() - started
-            print(f"wasm-kernel: [{elapsed:4.0f} s] {progress.index}/{progress.count} {who}{name} ...", file=stream, flush=True)
+            print(
+                f"wasm-kernel: [{elapsed:4.0f} s] {progress.index}/{progress.count} {who}{name} ...",
+                file=stream,
+                flush=True,
+            )
 
     return update

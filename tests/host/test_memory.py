@@ -1,0 +1,155 @@
+"""Memory is kept page by page and comes back exactly, by each of the three ways to find what was written."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from wasm_kernel.host import memory
+from wasm_kernel.host.memory import CHUNK, BaseMemory, GuestMemory
+
+PAGE = mmap.PAGESIZE
+BASE = 12 * CHUNK
+SIZE = 40 * CHUNK
+
+
+class Live:
+    """Stands for a wasm instance's linear memory: zeroed, private, writable."""
+
+    def __init__(self) -> None:
+        self._map = mmap.mmap(-1, SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._anchor = ctypes.c_char.from_buffer(self._map)
+        self.address = ctypes.addressof(self._anchor)
+
+    def write(self, at: int, data: bytes) -> None:
+        ctypes.memmove(self.address + at, data, len(data))
+
+    def bytes(self) -> bytes:
+        return ctypes.string_at(self.address, SIZE)
+
+    def close(self) -> None:
+        del self._anchor
+        self._map.close()
+
+
+@pytest.fixture(params=["scan", "pagemap", "compare"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param != "scan":
+        monkeypatch.setattr(memory, "_can_scan", False)
+    if request.param == "compare":
+        monkeypatch.setattr(memory, "_can_read_pagemap", False)
+    elif not getattr(memory, f"_can_{'scan' if request.param == 'scan' else 'read_pagemap'}"):
+        pytest.skip(f"this kernel has no {request.param}")
+    return str(request.param)
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Iterator[BaseMemory]:
+    path = tmp_path / "base.mem"
+    path.write_bytes(random.Random(1).randbytes(BASE))
+    yield BaseMemory(path)
+
+
+def _attached(state: GuestMemory) -> Live:
+    live = Live()
+    state.attach(live.address)
+    return live
+
+
+def test_what_was_kept_comes_back_and_what_was_not_does_not(base: BaseMemory, way: str) -> None:
+    state = GuestMemory(base)
+    live = _attached(state)
+    live.write(5, b"one page of the base")
+    live.write(BASE + 7, b"beyond the base")
+    live.write(20 * CHUNK, b"\x07" * (3 * CHUNK))
+    state.keep(live.address, SIZE)
+    kept = live.bytes()
+    live.write(5, b"lost")
+    live.write(30 * CHUNK, b"lost as well")
+    again = _attached(state)
+    assert again.bytes() == kept
+    again.close()
+    live.close()
+    state.close()
+
+
+def test_a_reset_goes_back_to_the_base(base: BaseMemory, way: str) -> None:
+    state = GuestMemory(base)
+    live = _attached(state)
+    before = live.bytes()
+    live.write(0, b"x" * (2 * CHUNK))
+    state.keep(live.address, SIZE)
+    live.close()
+    state.reset()
+    live = _attached(state)
+    assert live.bytes() == before
+    live.close()
+    state.close()
+
+
+_writes = st.lists(
+    st.lists(
+        st.tuples(
+            st.integers(0, SIZE - 1), st.sampled_from([1, 9, PAGE, 3 * PAGE, CHUNK, 2 * CHUNK + 5]), st.integers(0, 255)
+        ),
+        max_size=6,
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rounds=_writes, seed=st.integers(0, 3))
+def test_any_sequence_of_turns_and_rollbacks_equals_a_plain_copy(
+    base: BaseMemory, way: str, rounds: list[list[tuple[int, int, int]]], seed: int
+) -> None:
+    choose = random.Random(seed)
+    state = GuestMemory(base)
+    live = _attached(state)
+    model = live.bytes()
+    for writes in rounds:
+        for at, length, value in writes:
+            live.write(at, bytes([value]) * min(length, SIZE - at))
+        if choose.random() < 0.3:  # a trap: a fresh instance gets what was kept
+            live.close()
+            live = _attached(state)
+        else:
+            state.keep(live.address, SIZE)
+            model = live.bytes()
+        assert live.bytes() == model
+    live.close()
+    state.close()
+
+
+def test_pages_that_rest_are_mapped_and_stay_right(base: BaseMemory) -> None:
+    state = GuestMemory(base)
+    live = _attached(state)
+    for i in range(0, 600, 2):  # many single pages
+        live.write(i * PAGE, i.to_bytes(2, "little"))
+    for _ in range(40):
+        state.keep(live.address, SIZE)
+    expected = live.bytes()
+    assert len(state.written(live.address, SIZE)) < 50, "resting pages should have been given back"
+    again = _attached(state)
+    assert again.bytes() == expected
+    again.close()
+    live.close()
+    state.close()
+
+
+def test_large_data_is_not_held_twice(base: BaseMemory) -> None:
+    state = GuestMemory(base)
+    live = _attached(state)
+    live.write(15 * CHUNK, b"\x05" * (20 * CHUNK))
+    state.keep(live.address, SIZE)
+    private = sum(end - start for start, end in state.written(live.address, SIZE))
+    assert private < 2 * CHUNK
+    live.close()
+    state.close()

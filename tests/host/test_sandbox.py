@@ -1,0 +1,535 @@
+"""The sandbox as a program uses it: results, events, interrupts, recovery, limits."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from wasm_kernel import (
+    BaseSandbox,
+    ConfigurationError,
+    DisplayData,
+    InputRequest,
+    OutcomeKind,
+    SandboxBusy,
+    SandboxClosed,
+    SandboxResult,
+    Stream,
+    create_sandbox,
+)
+
+Make = Callable[..., BaseSandbox]
+
+
+def run_and(
+    sandbox: BaseSandbox, code: str, act: Callable[[], Any], *, after: str = "go", **options: Any
+) -> SandboxResult:
+    """Execute code and act once it has printed ``after``."""
+    started = threading.Event()
+
+    def on_event(event: object) -> None:
+        if isinstance(event, Stream) and after in event.text:
+            started.set()
+
+    def wait_and_act() -> None:
+        started.wait(20)
+        time.sleep(0.05)
+        act()
+
+    helper = threading.Thread(target=wait_and_act)
+    helper.start()
+    try:
+        return sandbox.execute(code, on_event=on_event, **options)
+    finally:
+        helper.join()
+
+
+# ---- results
+
+
+def test_variables_functions_and_files_persist_between_executions(shared_sandbox: BaseSandbox) -> None:
+    assert shared_sandbox.execute("def double(n): return 2 * n\nx = double(21)").success
+    assert shared_sandbox.execute("open('note.txt', 'w').write(str(x))").files_created == ["note.txt"]
+    result = shared_sandbox.execute("print(open('/app/note.txt').read(), double(x))")
+    assert result.stdout == "42 84\n"
+    assert (shared_sandbox.workspace / "note.txt").read_text() == "42"
+
+
+def test_the_last_expression_and_displays_are_mime_bundles(shared_sandbox: BaseSandbox) -> None:
+    result = shared_sandbox.execute("import pandas as pd\ndisplay(pd.DataFrame({'a': [1]}))\n'done'")
+    assert result.result is not None
+    assert result.result["text/plain"] == "'done'"
+    assert "<table" in result.displays[0]["text/html"]
+
+
+def test_an_exception_comes_back_as_a_value(shared_sandbox: BaseSandbox) -> None:
+    result = shared_sandbox.execute("kept = 5\n1/0")
+    assert not result.success
+    assert result.outcome.kind is OutcomeKind.ERROR
+    assert result.error is not None
+    assert result.error.name == "ZeroDivisionError"
+    assert any("1" in line and "0" in line for line in result.error.traceback)
+    assert result.exit_code == 1
+    assert shared_sandbox.execute("kept").result == {"text/plain": "5"}
+
+
+def test_exits(shared_sandbox: BaseSandbox) -> None:
+    shared_sandbox.execute("kept = 7")
+    result = shared_sandbox.execute("import sys; sys.exit(3)")
+    assert (result.outcome.kind, result.exit_code, result.outcome.state_lost) == (OutcomeKind.EXIT, 3, False)
+    result = shared_sandbox.execute("kept = 8; import os; os._exit(4)")
+    assert (result.outcome.kind, result.exit_code, result.outcome.state_lost) == (OutcomeKind.EXIT, 4, True)
+    assert shared_sandbox.execute("kept").result == {"text/plain": "7"}
+
+
+def test_files_created_modified_deleted(make_sandbox: Make) -> None:
+    sandbox = make_sandbox()
+    (sandbox.workspace / "data.csv").write_text("a")
+    (sandbox.workspace / "old.txt").write_text("a")
+    result = sandbox.execute(
+        "import os; open('data.csv', 'a').write('b'); os.makedirs('d'); open('d/output.txt', 'w').close(); os.remove('old.txt')"
+    )
+    assert result.files_created == ["d/output.txt"]
+    assert result.files_modified == ["d/output.txt", "data.csv"]
+    assert result.files_deleted == ["old.txt"]
+    quiet = sandbox.execute("open('data.csv').read(); os.listdir('.')")
+    assert (quiet.files_created, quiet.files_modified, quiet.files_deleted) == ([], [], [])
+
+
+def test_what_the_host_does_between_executions_is_not_the_guests_change(make_sandbox: Make) -> None:
+    sandbox = make_sandbox()
+    sandbox.execute("open('one', 'w').close()")
+    (sandbox.workspace / "uploaded").write_text("by the host")
+    assert sandbox.execute("open('two', 'w').close()").files_modified == ["two"]
+
+
+# ---- events
+
+
+def test_events_arrive_in_order_while_the_code_runs(shared_sandbox: BaseSandbox) -> None:
+    events: list[object] = []
+    code = (
+        "import sys\nprint('a')\nprint('b', file=sys.stderr)\ndisplay('c')\nprint('d', end='')\nclear = 1\nprint('e')"
+    )
+    shared_sandbox.execute(code, on_event=events.append)
+    seen = []
+    for event in events:
+        if isinstance(event, Stream):
+            seen.append((event.name, event.text))
+        elif isinstance(event, DisplayData):
+            seen.append(("display", event.data["text/plain"]))
+    merged: list[tuple[str, str]] = []
+    for name, text in seen:
+        if merged and merged[-1][0] == name:
+            merged[-1] = (name, merged[-1][1] + text)
+        else:
+            merged.append((name, text))
+    assert merged == [("stdout", "a\n"), ("stderr", "b\n"), ("display", "'c'"), ("stdout", "de\n")]
+
+
+def test_output_is_live_without_a_newline(shared_sandbox: BaseSandbox) -> None:
+    arrived: list[float] = []
+    started = time.monotonic()
+    result = shared_sandbox.execute(
+        "import time\nfor i in range(5):\n    print('.', end='')\n    time.sleep(0.2)",
+        on_event=lambda e: arrived.append(time.monotonic() - started),
+    )
+    assert result.stdout == "....."
+    assert len(arrived) == 5
+    assert arrived[-1] - arrived[0] > 0.6
+
+
+def test_a_tail_of_output_is_live_while_code_computes(shared_sandbox: BaseSandbox) -> None:
+    arrived: dict[str, float] = {}
+
+    def on_event(event: object) -> None:
+        if isinstance(event, Stream):
+            arrived.setdefault(event.text.strip()[-4:], time.monotonic())
+
+    result = shared_sandbox.execute(
+        "import time\nprint('head')\nprint('tail')\nend = time.monotonic() + 0.5\nwhile time.monotonic() < end: pass\nprint('last')",
+        on_event=on_event,
+    )
+    assert result.success
+    assert arrived["last"] - arrived["tail"] > 0.3, "the second line waited for the end"
+
+
+def test_a_callback_that_raises_does_not_hurt_the_sandbox(shared_sandbox: BaseSandbox) -> None:
+    def bad(event: object) -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        shared_sandbox.execute("print(1)\nafter = 1", on_event=bad)
+    assert shared_sandbox.execute("after").result == {"text/plain": "1"}
+
+
+def test_split_characters_are_put_together(shared_sandbox: BaseSandbox) -> None:
+    code = "import os\nfor byte in 'häß€🙂'.encode(): os.write(1, bytes([byte]))\nos.write(1, b'\\xf0\\x9f')"
+    assert shared_sandbox.execute(code).stdout == "häß€🙂�"
+
+
+# ---- input
+
+
+def test_input_is_asked_of_the_caller(shared_sandbox: BaseSandbox) -> None:
+    asked: list[InputRequest] = []
+
+    def answer(request: InputRequest) -> str:
+        asked.append(request)
+        return "Grace" if not request.password else "s3cret"
+
+    result = shared_sandbox.execute("import getpass\nprint(input('who? '), getpass.getpass('pw '))", on_input=answer)
+    assert result.stdout == "Grace s3cret\n"
+    assert [(a.prompt, a.password) for a in asked] == [("who? ", False), ("pw ", True)]
+
+
+def test_input_without_anybody_and_at_the_end(shared_sandbox: BaseSandbox) -> None:
+    result = shared_sandbox.execute("input()")
+    assert result.error is not None
+    assert result.error.name == "StdinNotImplementedError"
+
+    def ended(request: InputRequest) -> str:
+        raise EOFError
+
+    result = shared_sandbox.execute("input()", on_input=ended)
+    assert result.error is not None
+    assert result.error.name == "EOFError"
+
+
+# ---- interrupts
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "while True: pass",
+        "import time; time.sleep(1000)",
+        "import asyncio; await asyncio.sleep(1000)",
+        "import threading; threading.Event().wait(1000)",
+        "import queue; queue.Queue().get(timeout=1000)",
+        "sum(i * i for i in iter(int, 1))",
+        "import select; select.poll().poll(1000_000)",
+    ],
+)
+def test_an_interrupt_keeps_every_variable(make_sandbox: Make, body: str) -> None:
+    sandbox = make_sandbox(interrupt_grace_seconds=20)
+    result = run_and(sandbox, f"mine = 1\nprint('go')\nmine = 2\n{body}\nmine = 3", sandbox.interrupt)
+    assert result.outcome.kind is OutcomeKind.INTERRUPTED
+    assert not result.outcome.state_lost
+    assert result.error is not None
+    assert result.error.name == "KeyboardInterrupt"
+    assert result.duration_seconds < 10
+    assert sandbox.execute("mine").result == {"text/plain": "2"}
+
+
+def test_an_interrupt_ends_input(make_sandbox: Make) -> None:
+    sandbox = make_sandbox(interrupt_grace_seconds=20)
+
+    def slow(request: InputRequest) -> str:
+        sandbox.interrupt()
+        time.sleep(0.3)
+        return "too late"
+
+    result = sandbox.execute("mine = 2\nx = input()", on_input=slow)
+    assert result.outcome.kind is OutcomeKind.INTERRUPTED
+    assert sandbox.execute("mine, input()", on_input=lambda r: "next").result == {"text/plain": "(2, 'next')"}
+
+
+def test_an_interrupt_that_is_caught_is_not_followed_by_force(make_sandbox: Make) -> None:
+    sandbox = make_sandbox(interrupt_grace_seconds=0.3)
+    code = "import time\nprint('go')\ntry:\n    while True: pass\nexcept KeyboardInterrupt:\n    time.sleep(1.0)\n    saved = True"
+    result = run_and(sandbox, code, sandbox.interrupt)
+    assert result.success, result.outcome
+    assert sandbox.execute("saved").result == {"text/plain": "True"}
+
+
+def test_c_code_that_does_not_return_is_stopped_by_force(make_sandbox: Make) -> None:
+    sandbox = make_sandbox(interrupt_grace_seconds=0.5)
+    sandbox.execute("import numpy as np; mine = 1")
+    result = run_and(sandbox, "mine = 2\na = np.ones((3000, 3000))\nprint('go')\na @ a", sandbox.interrupt)
+    assert result.outcome.kind is OutcomeKind.INTERRUPTED
+    assert result.outcome.cause == "forced"
+    assert result.outcome.state_lost
+    assert sandbox.execute("mine").result == {"text/plain": "1"}
+
+
+def test_an_interrupt_with_nothing_running_does_nothing(shared_sandbox: BaseSandbox) -> None:
+    assert shared_sandbox.interrupt() is False
+    assert shared_sandbox.execute("1").success
+
+
+# ---- recovery
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        ("import os; os.abort()", "abort"),
+        ("x = ()\nfor i in range(1_000_000): x = (x,)\ndel x", "stack_overflow"),
+        ("import _thread; a = _thread.allocate_lock().__class__; import signal; signal.raise_signal(15)", "abort"),
+    ],
+)
+def test_after_a_crash_the_sandbox_has_what_it_had(make_sandbox: Make, code: str, cause: str) -> None:
+    sandbox = make_sandbox()
+    sandbox.execute("import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]})\ngen = (i for i in range(9)); next(gen)")
+    result = sandbox.execute("df = None\nopen('written', 'w').write('x')\n" + code)
+    assert result.outcome.kind is OutcomeKind.CRASHED
+    assert result.outcome.cause == cause
+    assert result.outcome.state_lost
+    assert result.outcome.next_step
+    assert result.files_created == ["written"]
+    assert sandbox.execute("int(df.a.sum()), next(gen)").result == {"text/plain": "(3, 1)"}
+
+
+def test_open_files_and_clocks_survive_a_crash(make_sandbox: Make) -> None:
+    sandbox = make_sandbox()
+    (sandbox.workspace / "lines").write_text("one\ntwo\nthree\n")
+    sandbox.execute(
+        "import os, time, sqlite3\nf = open('lines'); f.readline()\nout = open('out', 'w'); out.write('a'); out.flush()\n"
+        "db = sqlite3.connect('db'); db.execute('create table t (x)'); db.execute('insert into t values (5)'); db.commit()\n"
+        "null = open(os.devnull, 'w')\nthen = time.monotonic()"
+    )
+    assert sandbox.execute("os.abort()").outcome.kind is OutcomeKind.CRASHED
+    result = sandbox.execute(
+        "line = f.readline(); out.write('b'); out.close(); null.write('gone' * 9999)\n"
+        "print(line.strip(), open('out').read(), db.execute('select x from t').fetchall(), time.monotonic() > then)"
+    )
+    assert result.stdout == "two ab [(5,)] True\n"
+    assert not (sandbox.workspace / "null").exists()
+
+
+def test_reset_gives_a_fresh_interpreter_over_the_same_files(make_sandbox: Make) -> None:
+    sandbox = make_sandbox()
+    sandbox.execute("mine = 1\nopen('kept', 'w').close()\nopen('/tmp/scratch', 'w').close()")
+    sandbox.reset()
+    result = sandbox.execute("import os; 'mine' in globals(), os.path.exists('kept'), os.path.exists('/tmp/scratch')")
+    assert result.result == {"text/plain": "(False, True, False)"}
+    assert result.execution_count == 1
+
+
+# ---- limits
+
+
+def test_a_time_limit_raises_in_the_guest_first(make_sandbox: Make) -> None:
+    sandbox = make_sandbox(timeout_seconds=0.4)
+    result = sandbox.execute("mine = 1\nwhile True: pass")
+    assert result.outcome.kind is OutcomeKind.TIME_LIMIT
+    assert not result.outcome.state_lost
+    assert result.error is not None
+    assert result.error.name == "TimeoutError"
+    assert sandbox.execute("mine").success
+
+
+def test_a_time_limit_ends_by_force_what_catches_everything(make_sandbox: Make) -> None:
+    sandbox = make_sandbox(timeout_seconds=0.3, interrupt_grace_seconds=0.3)
+    sandbox.execute("mine = 1")
+    result = sandbox.execute(
+        "mine = 2\nwhile True:\n    try:\n        while True: pass\n    except BaseException: pass"
+    )
+    assert result.outcome.kind is OutcomeKind.TIME_LIMIT
+    assert result.outcome.cause == "forced"
+    assert sandbox.execute("mine").result == {"text/plain": "1"}
+
+
+def test_a_time_limit_counts_sleep_and_input(make_sandbox: Make) -> None:
+    sandbox = make_sandbox(timeout_seconds=0.3)
+    assert sandbox.execute("import time; time.sleep(60)").outcome.kind is OutcomeKind.TIME_LIMIT
+    result = sandbox.execute("input()", on_input=lambda request: time.sleep(1) or "x")  # type: ignore[func-returns-value]
+    assert result.outcome.kind is OutcomeKind.TIME_LIMIT
+
+
+def test_a_memory_limit_is_a_memory_error(make_sandbox: Make) -> None:
+    sandbox = make_sandbox(memory_bytes=400 << 20)
+    result = sandbox.execute("mine = 1\nblocks = [bytearray(10 << 20) for i in range(100)]")
+    assert result.error is not None
+    assert result.error.name == "MemoryError"
+    assert result.memory_bytes <= 400 << 20
+    assert "memory_bytes" in result.outcome.next_step
+    assert sandbox.execute("mine").success
+
+
+def test_output_past_its_cap_is_cut_with_one_notice(make_sandbox: Make) -> None:
+    sandbox = make_sandbox(stdout_max_bytes=1000, stderr_max_bytes=500, display_max_bytes=2000)
+    result = sandbox.execute(
+        "import sys\nfor i in range(5000): print('x' * 50); print('y' * 50, file=sys.stderr)\ndone = 1"
+    )
+    assert result.success
+    assert 1000 <= len(result.stdout) < 1200
+    assert result.stdout.count("stdout_max_bytes") == 1
+    assert result.stderr.count("stderr_max_bytes") == 1
+    result = sandbox.execute("for i in range(500): display('z' * 100)")
+    assert result.success
+    assert 1 <= len(result.displays) <= 20
+    assert result.stderr.count("display_max_bytes") == 1
+
+
+def test_disk_quotas(make_sandbox: Make) -> None:
+    sandbox = make_sandbox(workspace_bytes=4 << 20, max_file_bytes=2 << 20, max_files=60, max_open_files=20)
+    cases = {
+        "open('big', 'wb').write(bytes(3 << 20))": ("big", 2 << 20),
+        "for i in range(9): open(f'part{i}', 'wb').write(bytes(1 << 20))": ("part", 4 << 20),
+    }
+    for code in cases:
+        result = sandbox.execute(code)
+        assert result.error is not None, code
+        assert result.error.name == "OSError"
+        used = sum(p.stat().st_size for p in sandbox.workspace.rglob("*"))
+        assert used <= 4 << 20
+        sandbox.execute("import os, glob\nfor n in glob.glob('*'): os.remove(n)")
+    result = sandbox.execute("for i in range(100): open(f'n{i}', 'w').close()")
+    assert result.error is not None
+    assert "[Errno 51]" in result.error.value
+    assert len(list(sandbox.workspace.iterdir())) <= 60
+    result = sandbox.execute("held = []\nfor i in range(40): held.append(open('n0'))")
+    assert result.error is not None
+    assert "[Errno 33]" in result.error.value
+
+
+def test_writing_again_what_was_deleted_is_not_charged(make_sandbox: Make) -> None:
+    sandbox = make_sandbox(workspace_bytes=3 << 20)
+    result = sandbox.execute(
+        "import os\nfor i in range(30):\n    open('f', 'wb').write(bytes(1 << 20)); os.remove('f')"
+    )
+    assert result.success, result.error
+
+
+@pytest.mark.metered
+def test_a_fuel_budget_is_a_deterministic_limit(make_sandbox: Make) -> None:
+    sandbox = make_sandbox(fuel_budget=500_000_000)
+    first = sandbox.execute("mine = 1")
+    assert first.success
+    assert first.fuel_consumed is not None
+    assert 0 < first.fuel_consumed < 500_000_000
+    result = sandbox.execute("mine = 2\nwhile True: pass")
+    assert result.outcome.kind is OutcomeKind.FUEL_LIMIT
+    assert result.outcome.state_lost
+    assert sandbox.execute("mine").result == {"text/plain": "1"}
+
+
+def test_the_environment_is_the_policys_and_nothing_else(make_sandbox: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "sesame")
+    sandbox = make_sandbox(env={"GREETING": "hello"})
+    result = sandbox.execute("import os; print(os.environ['GREETING'], 'JUPYTERHUB_API_TOKEN' in os.environ)")
+    assert result.stdout == "hello False\n"
+
+
+def test_every_sandbox_has_its_own_randomness(make_sandbox: Make) -> None:
+    code = "import random, numpy as np, uuid\nprint(random.random(), np.random.rand(), np.random.default_rng().random(), uuid.uuid4())"
+    outputs = {make_sandbox().execute(code).stdout for _ in range(3)}
+    assert len(outputs) == 3
+    words = [set(o.split()) for o in outputs]
+    assert not (words[0] & words[1]), "one of the generators repeats"
+
+
+# ---- help
+
+
+def test_completion_inspection_and_completeness(shared_sandbox: BaseSandbox) -> None:
+    shared_sandbox.execute("import pandas as pd")
+    assert shared_sandbox.complete("pd.DataFr")["matches"] == [".DataFrame"]  # as IPython without jedi gives it
+    assert "pandas" in shared_sandbox.complete("import pand")["matches"]
+    assert "DataFrame" in shared_sandbox.inspect("pd.DataFrame")["data"]["text/plain"]
+    assert shared_sandbox.inspect("nothing_like_this")["found"] is False
+    assert shared_sandbox.is_complete("for i in x:")["status"] == "incomplete"
+    assert shared_sandbox.is_complete("1 +* 2")["status"] == "invalid"
+    with pytest.raises(ConfigurationError, match="cursor"):
+        shared_sandbox.complete("x", 7)
+
+
+# ---- life
+
+
+def test_one_execution_at_a_time_and_none_after_close(make_sandbox: Make) -> None:
+    sandbox = make_sandbox()
+    problems: list[BaseException] = []
+
+    def second() -> None:
+        try:
+            sandbox.execute("2")
+        except SandboxBusy as e:
+            problems.append(e)
+        sandbox.interrupt()
+
+    run_and(sandbox, "print('go')\nwhile True: pass", second)
+    assert len(problems) == 1
+    sandbox.close()
+    sandbox.close()
+    with pytest.raises(SandboxClosed):
+        sandbox.execute("1")
+
+
+def test_close_stops_what_runs(make_sandbox: Make) -> None:
+    sandbox = make_sandbox()
+    for body in ("while True: pass", "import time; time.sleep(1000)"):
+        sandbox = make_sandbox()
+        with pytest.raises(SandboxClosed):
+            run_and(sandbox, f"print('go')\n{body}", sandbox.close)
+
+
+def test_bad_arguments_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="ruby"):
+        create_sandbox("ruby", workspace=tmp_path)
+    with pytest.raises(ConfigurationError, match="policy"):
+        create_sandbox(policy={"memory_bytes": 1}, workspace=tmp_path)  # type: ignore[arg-type]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="not a folder"):
+        create_sandbox(workspace=tmp_path / "file")
+    with create_sandbox(workspace=tmp_path / "deep" / "er") as sandbox, pytest.raises(TypeError):
+        sandbox.execute(b"1")  # type: ignore[arg-type]
+
+
+def test_two_hundred_sandboxes_leave_nothing_behind(tmp_path: Path) -> None:
+    def one() -> None:
+        with create_sandbox(workspace=tmp_path) as sandbox:
+            assert sandbox.execute("x = 1").success
+
+    for _ in range(10):
+        one()
+    gc.collect()
+    process = psutil.Process()
+    before = (process.num_fds(), threading.active_count(), process.memory_full_info().uss, len(process.memory_maps()))
+    for _ in range(200):
+        one()
+    gc.collect()
+    after = (process.num_fds(), threading.active_count(), process.memory_full_info().uss, len(process.memory_maps()))
+    assert after[0] <= before[0] + 2
+    assert after[1] <= before[1]
+    assert after[2] <= before[2] + (40 << 20)
+    assert after[3] <= before[3] + 20
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two processors")
+def test_sandboxes_run_in_parallel(make_sandbox: Make) -> None:
+    sandboxes = [make_sandbox() for _ in range(2)]
+    for sandbox in sandboxes:
+        sandbox.execute("pass")
+    inside = [0, 0]
+    together = [False]
+    lock = threading.Lock()
+
+    def work(i: int) -> None:
+        def on_event(event: object) -> None:
+            with lock:
+                inside[i] = 1
+                together[0] = together[0] or sum(inside) == 2
+
+        sandboxes[i].execute(
+            "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end: print('.', end='')",
+            on_event=on_event,
+        )
+        inside[i] = 0
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together[0]

@@ -1,0 +1,301 @@
+"""`wasm-kernel`: build the image, install the kernel, run code, look for faults. One function per command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from wasm_kernel.errors import ConfigurationError, WasmKernelError
+
+DONE, FAILED, USAGE, NOTHING, INTERRUPTED = 0, 1, 2, 3, 130
+_EXIT_CODES = """exit codes:
+  0    done
+  1    it failed, or was done only in part
+  2    the command line is wrong
+  3    what was asked for is not there
+  130  interrupted
+  `run` exits with the program's own status"""
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; its exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if getattr(options, "command", None) is None:
+        parser.print_help()
+        return USAGE
+    command: Command = options.command
+    try:
+        return command(options)
+    except ConfigurationError as e:
+        return _complain(str(e), USAGE)
+    except WasmKernelError as e:
+        return _complain(str(e), FAILED)
+    except KeyboardInterrupt:
+        return _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return FAILED
+
+
+def _complain(text: str, code: int) -> int:
+    print(f"wasm-kernel: {text}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    from wasm_kernel import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="wasm-kernel",
+        description="A Jupyter kernel in which every notebook is its own sealed, resumable computer.",
+        epilog=_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"wasm-kernel {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    def add(where: Any, name: str, command: Command | None, text: str) -> argparse.ArgumentParser:
+        made: argparse.ArgumentParser = where.add_parser(
+            name, help=text, description=text, epilog=_EXIT_CODES, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        if command is not None:
+            made.set_defaults(command=command)
+        return made
+
+    install = add(commands, "install", install_command, "Build the image and register the kernel with Jupyter.")
+    place = install.add_mutually_exclusive_group()
+    place.add_argument("--user", action="store_true", help="for this user (the default outside a virtual environment)")
+    place.add_argument("--sys-prefix", action="store_true", help="into this Python's environment")
+    place.add_argument("--prefix", metavar="P", help="into PREFIX/share/jupyter/kernels")
+    install.add_argument("--name", default="wasm", metavar="N", help="the kernel's name (default: wasm)")
+    install.add_argument("--no-image", action="store_true", help="do not build the image now")
+
+    image = add(commands, "image", None, "The image sandboxes start from.")
+    parts = image.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    build = add(parts, "build", image_build_command, "Build what is missing of the image.")
+    build.add_argument("--metered", action="store_true", help="also the flavour that counts fuel")
+    build.add_argument("--force", action="store_true", help="build everything anew")
+    build.add_argument("--json", action="store_true", help="report progress as JSON lines")
+    info = add(parts, "info", image_info_command, "Show what the image is made of.")
+    info.add_argument("--json", action="store_true")
+    clean = add(parts, "clean", image_clean_command, "Delete images that this version does not use.")
+    clean.add_argument("--all", action="store_true", help="the present one, too")
+    clean.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
+
+    doctor = add(commands, "doctor", doctor_command, "Check everything the kernel needs, and say what to do.")
+    doctor.add_argument(
+        "--deep", action="store_true", help="also read the whole image and compare it with what was built"
+    )
+    doctor.add_argument("--json", action="store_true")
+
+    run = add(commands, "run", run_command, "Run a Python program in a throwaway sandbox.")
+    run.add_argument("-c", dest="code", metavar="CODE", help="code given here instead of a file")
+    run.add_argument("file", nargs="?", metavar="FILE", help="a Python file, or - for standard input")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARG", help="the program's sys.argv[1:]")
+    run.add_argument("--workspace", metavar="D", help="the folder it sees as /app (default: an empty, temporary one)")
+    run.add_argument("--timeout", metavar="S", help="seconds it may take: 90, 5m")
+    run.add_argument("--memory", metavar="M", help="memory it may use: 512M, 2G")
+    run.add_argument("--json", action="store_true", help="print everything it gave as one JSON object")
+    return parser
+
+
+# ---- commands
+
+
+def install_command(options: argparse.Namespace) -> int:
+    """Build the image, register the kernelspec."""
+    from wasm_kernel.apps import kernelspec
+
+    if not options.no_image:
+        _build(metered=False, force=False, as_json=False)
+    where = kernelspec.install(
+        name=options.name, user=options.user, sys_prefix=options.sys_prefix, prefix=options.prefix
+    )
+    print(f"Installed the kernel {options.name!r} in {where}")
+    return DONE
+
+
+def image_build_command(options: argparse.Namespace) -> int:
+    """Build the image."""
+    _build(metered=options.metered, force=options.force, as_json=options.json)
+    return DONE
+
+
+def _build(*, metered: bool, force: bool, as_json: bool) -> None:
+    from wasm_kernel.host import build, image
+    from wasm_kernel.sessions import progress
+
+    if not force and image.is_built(metered=metered):
+        if not as_json:
+            print("The image is built.")
+        return
+    if as_json:
+        build.build(lambda p: print(json.dumps(asdict(p)), flush=True), metered=metered, force=force)
+        return
+    with progress.shown() as update:
+        build.build(update, metered=metered, force=force)
+    print("The image is ready.")
+
+
+def image_info_command(options: argparse.Namespace) -> int:
+    """Show the image's parts."""
+    from wasm_kernel.host import cache, image
+
+    parts = image.parts()
+    rows: list[dict[str, Any]] = []
+    for name, entry in (
+        *zip(("runtime", "site", "code", "base"), parts.all(), strict=True),
+        ("metered", parts.metered),
+    ):
+        built = entry.manifest() is not None
+        size = cache.folder_bytes(entry.path) if built else 0
+        rows.append({"part": name, "key": entry.key, "built": built, "bytes": size, "path": str(entry.path)})
+    if options.json:
+        print(json.dumps({"key": parts.base.key, "cache": str(cache.cache_root()), "parts": rows}, indent=2))
+    else:
+        _table(
+            ["part", "key", "built", "size"],
+            [[r["part"], r["key"], "yes" if r["built"] else "no", _size(r["bytes"])] for r in rows],
+            title=f"Image {parts.base.key} in {cache.cache_root()}",
+        )
+    return DONE if all(r["built"] for r in rows[:4]) else NOTHING
+
+
+def image_clean_command(options: argparse.Namespace) -> int:
+    """Delete what is not used."""
+    from wasm_kernel.host import cache, image
+
+    parts = image.parts()
+    keep = set() if options.all else {*parts.all(), parts.metered}
+    doomed = [e for kind in ("runtime", "site", "code", "base") for e in cache.entries(kind) if e not in keep]
+    if not doomed:
+        print("Nothing to delete.")
+        return NOTHING
+    total = 0
+    for entry in doomed:
+        size = cache.folder_bytes(entry.path) if options.dry_run else cache.remove(entry)
+        total += size
+        print(f"{'Would delete' if options.dry_run else 'Deleted'} {entry.kind}/{entry.key}, {_size(size)}")
+    print(f"{_size(total)} in all")
+    return DONE
+
+
+def doctor_command(options: argparse.Namespace) -> int:
+    """Check everything."""
+    from wasm_kernel.apps import doctor
+
+    findings = list(doctor.examine(deep=options.deep))
+    if options.json:
+        print(json.dumps([asdict(f) for f in findings], indent=2))
+    else:
+        console = _console()
+        for finding in findings:
+            mark = "[green]✓[/]" if finding.ok else "[red]✗[/]"
+            console.print(f"{mark} [bold]{finding.what}[/]: ", end="")
+            console.print(finding.detail, markup=False, highlight=False, soft_wrap=True)
+            if not finding.ok:
+                console.print(f"    → {finding.remedy}", markup=False, highlight=False, soft_wrap=True)
+    return DONE if all(f.ok for f in findings) else FAILED
+
+
+def run_command(options: argparse.Namespace) -> int:
+    """Run a program and exit with its status."""
+    from wasm_kernel.guest import wire
+    from wasm_kernel.host.sandbox import Sandbox
+    from wasm_kernel.model.policy import ExecutionPolicy
+    from wasm_kernel.model.units import parse_duration, parse_size
+    from wasm_kernel.sessions.sandboxes import prepared, ready_image
+
+    name, code, arguments = _program(options)
+    limits: dict[str, Any] = {}
+    if options.timeout is not None:
+        limits["timeout_seconds"] = parse_duration(options.timeout)
+    if options.memory is not None:
+        limits["memory_bytes"] = parse_size(options.memory)
+    policy = ExecutionPolicy(**limits)
+
+    def show(event: wire.Event) -> None:
+        if isinstance(event, wire.Stream):
+            stream = sys.stdout if event.name == "stdout" else sys.stderr
+            stream.write(event.text)
+            stream.flush()
+        elif isinstance(event, wire.DisplayData):
+            print(event.data.get("text/plain", ""), flush=True)
+
+    def ask(request: wire.InputRequest) -> str:
+        if request.prompt and not options.json:
+            print(request.prompt, end="", flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        return line.rstrip("\n")
+
+    with ExitStack() as stack:
+        folder = options.workspace or stack.enter_context(tempfile.TemporaryDirectory(prefix="wasm-kernel-run-"))
+        sandbox = Sandbox(ready_image(), prepared(folder), policy)
+        stack.callback(sandbox.close)
+        program = {"op": "program", "name": name, "arguments": arguments, "allow_stdin": True}
+        result = sandbox.execute(code, on_event=None if options.json else show, on_input=ask, options=program)
+    if options.json:
+        print(json.dumps({**asdict(result), "reply": None}, indent=2, default=str))
+    elif result.outcome.kind not in ("ok", "error", "exit"):
+        print(f"wasm-kernel: {result.outcome.message}", file=sys.stderr)
+        if result.outcome.next_step:
+            print(f"wasm-kernel: {result.outcome.next_step}", file=sys.stderr)
+    return INTERRUPTED if result.outcome.kind == "interrupted" else result.exit_code
+
+
+def _program(options: argparse.Namespace) -> tuple[str, str, list[str]]:
+    """The program's name, its source and its arguments."""
+    if options.code is not None:
+        return "<string>", options.code, [a for a in [options.file, *options.arguments] if a is not None]
+    if options.file is None:
+        raise ConfigurationError("nothing to run; give a FILE, - for standard input, or -c CODE")
+    if options.file == "-":
+        return "<stdin>", sys.stdin.read(), options.arguments
+    try:
+        return Path(options.file).name, Path(options.file).read_text(encoding="utf-8"), options.arguments
+    except OSError as e:
+        raise ConfigurationError(f"cannot read {options.file!r}: {e.strerror}") from None
+    except UnicodeDecodeError as e:
+        raise ConfigurationError(f"{options.file!r} is not UTF-8 text: {e.reason} at byte {e.start}") from None
+
+
+# ---- showing
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def _table(head: list[str], rows: list[list[str]], title: str) -> None:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for name in head:
+        table.add_column(name, justify="right" if name == "size" else "left")
+    for row in rows:
+        table.add_row(*row)
+    _console().print(table)
+
+
+def _size(size: int) -> str:
+    from wasm_kernel.model.units import format_size
+
+    return format_size(size) if size else "-"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""Look whether everything the kernel needs is in order, and say what to do where it is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from wasm_kernel.host import cache, engine, image
+from wasm_kernel.model.units import format_size
+
+_ROOM_FOR_IMAGE = 2 << 30
+_MEMORY_FOR_BUILD = 2_600_000_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at."""
+
+    what: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+def examine(*, deep: bool = False) -> Iterator[Finding]:
+    """Look at everything; ``deep`` reads the whole image and compares it with what was built."""
+    yield _python()
+    yield _platform()
+    yield _wasmtime()
+    yield _cache()
+    built = image.is_built()
+    yield _disk(built)
+    yield _image(built)
+    if deep and built:
+        yield _image_bytes()
+    yield _kernelspec()
+
+
+def _python() -> Finding:
+    version = platform.python_version()
+    return Finding(
+        "Python", sys.version_info >= (3, 11), f"{version} at {sys.executable}", "install Python 3.11 or later"
+    )
+
+
+def _platform() -> Finding:
+    bits = sys.maxsize > 2**32
+    ok = bits and platform.system() in ("Linux", "Darwin")
+    return Finding(
+        "Platform", ok, f"{platform.system()} {platform.machine()}", "use 64-bit Linux or macOS (on Windows: WSL)"
+    )
+
+
+def _wasmtime() -> Finding:
+    version = engine.version()
+    numbers = tuple(int(part) for part in version.split(".")[:3])
+    ok = (50, 0, 1) <= numbers < (51,)
+    return Finding("wasmtime", ok, version, "pip install 'wasmtime>=50.0.1,<51'")
+
+
+def _cache() -> Finding:
+    root = cache.cache_root()
+    if not root.exists():
+        return Finding("Cache folder", True, f"{root} (not made yet)")
+    problem = cache.ownership_problem(root.stat())
+    if not problem and not os.access(root, os.W_OK | os.X_OK):
+        problem = "cannot be written"
+    return Finding(
+        "Cache folder", not problem, f"{root} {problem}".rstrip(), "set WASM_KERNEL_CACHE to a folder of your own"
+    )
+
+
+def _disk(built: bool) -> Finding:
+    folder = cache.cache_root()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    wanted = 256 << 20 if built else _ROOM_FOR_IMAGE
+    return Finding(
+        "Free disk",
+        free >= wanted,
+        f"{format_size(free)} where the cache is",
+        f"free {format_size(wanted)}, or move the cache",
+    )
+
+
+def _image(built: bool) -> Finding:
+    if built:
+        key = image.parts().base.key
+        return Finding("Image", True, f"{key} is built and complete")
+    missing = [entry.kind for entry in image.parts().all() if entry.manifest() is None]
+    return Finding("Image", False, f"missing or damaged: {', '.join(missing)}", "run `wasm-kernel install`")
+
+
+def _image_bytes() -> Finding:
+    damaged = [f"{entry.kind}/{name}" for entry in image.parts().all() for name in entry.verify()]
+    detail = f"{len(damaged)} files differ: {', '.join(damaged[:3])}" if damaged else "every file is as it was built"
+    return Finding("Image's bytes", not damaged, detail, "run `wasm-kernel image build --force`")
+
+
+def _kernelspec() -> Finding:
+    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+
+    remedy = "run `wasm-kernel install`"
+    try:
+        spec = KernelSpecManager().get_kernel_spec("wasm")
+    except NoSuchKernel:
+        return Finding("Kernelspec", False, "Jupyter finds no kernel called 'wasm'", remedy)
+    except (OSError, ValueError, json.JSONDecodeError) as e:
+        return Finding("Kernelspec", False, f"cannot be read: {e}", remedy)
+    program = spec.argv[0] if spec.argv else ""
+    if Path(program).is_absolute() and not Path(program).exists():
+        return Finding("Kernelspec", False, f"{spec.resource_dir} starts {program}, which is not there", remedy)
+    return Finding("Kernelspec", True, spec.resource_dir)

@@ -1,0 +1,38 @@
+"""Register the kernel with Jupyter."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+DISPLAY_NAME = "Python (WebAssembly sandbox)"
+
+
+def spec(python: str) -> dict[str, object]:
+    """The contents of kernel.json."""
+    return {
+        "argv": [python, "-m", "wasm_kernel", "-f", "{connection_file}"],
+        "display_name": DISPLAY_NAME,
+        "language": "python",
+        "interrupt_mode": "message",
+        "metadata": {"debugger": False},
+    }
+
+
+def install(*, name: str = "wasm", user: bool = False, sys_prefix: bool = False, prefix: str | None = None) -> str:
+    """Write the kernelspec where Jupyter finds it; the folder."""
+    from jupyter_client.kernelspec import KernelSpecManager
+
+    if sys_prefix or (not user and prefix is None and sys.prefix != sys.base_prefix):
+        prefix = sys.prefix
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / name
+        folder.mkdir()
+        (folder / "kernel.json").write_text(json.dumps(spec(sys.executable), indent=2) + "\n")
+        for logo in (_HERE / "logos").glob("logo-*"):
+            shutil.copy(logo, folder)
+        return str(KernelSpecManager().install_kernel_spec(str(folder), name, user=prefix is None, prefix=prefix))

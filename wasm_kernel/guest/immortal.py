@@ -25,11 +25,8 @@ def addresses():
             kind = type(item)
             found.append(id(item))
             found.append(id(kind))
-            if kind is types.CodeType:
-                inner = [getattr(item, name) for name in _CODE_PARTS]
-            else:
-                inner = gc.get_referents(item)
-            for other in inner:
+            parts = [getattr(item, name) for name in _CODE_PARTS] if kind is types.CodeType else gc.get_referents(item)
+            for other in parts:
                 if id(other) not in seen:
                     seen.add(id(other))
                     deeper.append(other)

@@ -114,7 +114,7 @@ def _os_names():
 
 
 def _inspect(module):
-    """getmodule() of a frame in a cell looks at the file of each of 3,000 modules, to find none. It is asked per frame."""
+    """getmodule() of a cell's frame looks at the files of 3,000 modules, to find none; it is asked for every frame."""
     real = module.getmodule
 
     def getmodule(object, _filename=None):
@@ -174,7 +174,7 @@ class GuestLock:
         self._held = False
 
     def __repr__(self):
-        return "<%s lock object at %#x>" % ("locked" if self._held else "unlocked", id(self))
+        return f"<{'locked' if self._held else 'unlocked'} lock object at {id(self):#x}>"
 
 
 def _locks():

@@ -4,28 +4,35 @@ import gc
 import importlib
 import sys
 
-IMPORTS = {
-    "numpy": ["numpy", "numpy.linalg", "numpy.random", "numpy.fft", "numpy.polynomial"],
-    "pandas": ["pandas", "pandas.io.formats.style", "pandas.io.excel", "pandas.io.parsers", "pandas.plotting", "openpyxl"],
-    "matplotlib": ["matplotlib", "matplotlib.pyplot", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg",
-                   "matplotlib_inline.backend_inline", "matplotlib.animation", "matplotlib.dates", "PIL.PngImagePlugin"],
-    "scipy": ["scipy", "scipy.stats", "scipy.optimize", "scipy.signal", "scipy.sparse", "scipy.sparse.linalg", "scipy.linalg",
-              "scipy.interpolate", "scipy.integrate", "scipy.spatial", "scipy.special", "scipy.ndimage", "scipy.cluster.hierarchy"],
-    "sklearn": ["sklearn", "sklearn.linear_model", "sklearn.ensemble", "sklearn.cluster", "sklearn.model_selection",
-                "sklearn.preprocessing", "sklearn.pipeline", "sklearn.metrics", "sklearn.datasets", "sklearn.decomposition",
-                "sklearn.svm", "sklearn.neighbors", "sklearn.tree", "sklearn.compose", "sklearn.impute", "sklearn.naive_bayes",
-                "sklearn.neural_network", "sklearn.feature_extraction.text", "sklearn.manifold"],
-    "statsmodels": ["statsmodels.api", "statsmodels.formula.api"],
-    "seaborn": ["seaborn"],
-    "more": ["ipywidgets", "tqdm.auto", "sqlite3", "json", "csv", "zipfile", "tarfile", "decimal", "fractions",
-             "statistics", "dataclasses", "itertools", "functools", "collections", "pathlib", "tempfile", "shutil", "glob",
-             "logging", "argparse", "unittest", "doctest", "pdb", "timeit", "cProfile", "pstats", "uuid", "hashlib", "secrets",
-             "urllib.request", "http.client", "xml.etree.ElementTree", "html", "email", "typing", "concurrent.futures",
-             "IPython.display", "IPython.core.magics", "IPython.core.completerlib", "IPython.extensions.autoreload"],
-    "sympy": ["sympy"],
-    "networkx": ["networkx"],
-}  # fmt: skip
+from . import aio
 
+# Modules that a notebook may want at once, by part; in words, as they are many.
+IMPORTS = {
+    "numpy": "numpy numpy.linalg numpy.random numpy.fft numpy.polynomial",
+    "pandas": "pandas pandas.io.formats.style pandas.io.excel pandas.io.parsers pandas.plotting openpyxl",
+    "matplotlib": """
+        matplotlib matplotlib.pyplot matplotlib.backends.backend_agg matplotlib.backends.backend_svg matplotlib.dates
+        matplotlib_inline.backend_inline matplotlib.animation PIL.PngImagePlugin""",
+    "scipy": """
+        scipy scipy.stats scipy.optimize scipy.signal scipy.sparse scipy.sparse.linalg scipy.linalg scipy.interpolate
+        scipy.integrate scipy.spatial scipy.special scipy.ndimage scipy.cluster.hierarchy""",
+    "sklearn": """
+        sklearn sklearn.linear_model sklearn.ensemble sklearn.cluster sklearn.model_selection sklearn.preprocessing
+        sklearn.pipeline sklearn.metrics sklearn.datasets sklearn.decomposition sklearn.svm sklearn.neighbors
+        sklearn.tree sklearn.compose sklearn.impute sklearn.naive_bayes sklearn.neural_network
+        sklearn.feature_extraction.text sklearn.manifold""",
+    "statsmodels": "statsmodels.api statsmodels.formula.api",
+    "seaborn": "seaborn",
+    "more": """
+        ipywidgets tqdm.auto sqlite3 json csv zipfile tarfile decimal fractions statistics dataclasses itertools
+        functools collections pathlib tempfile shutil glob logging argparse unittest doctest pdb timeit cProfile pstats
+        uuid hashlib secrets urllib.request http.client xml.etree.ElementTree html email typing concurrent.futures
+        IPython.display IPython.core.magics IPython.core.completerlib IPython.extensions.autoreload""",
+    "sympy": "sympy",
+    "networkx": "networkx",
+}
+
+# Cells that make everything slow-the-first-time happen now.
 _CELLS = {
     "shell": [
         "1/0",
@@ -48,39 +55,39 @@ _CELLS = {
     "matplotlib": [
         "import matplotlib.pyplot as plt",
         "plt.plot([1, 2]); plt.title('t'); plt.legend(['a']); plt.show()",
-        "fig, ax = plt.subplots(2, 2); ax[0, 0].hist([1, 2]); ax[0, 1].scatter([1], [2]); ax[1, 0].bar([1], [2]); ax[1, 1].imshow([[1]]); plt.show()",
+        "fig, ax = plt.subplots(2, 2); ax[0, 0].hist([1, 2]); ax[0, 1].scatter([1], [2])\n"
+        "ax[1, 0].bar([1], [2]); ax[1, 1].imshow([[1]]); plt.show()",
     ],
     "sklearn": [
         "from sklearn.linear_model import LinearRegression; LinearRegression().fit([[1], [2]], [1, 2])",
         "from sklearn.cluster import KMeans; KMeans(2, n_init=1).fit([[1.0], [2.0], [3.0]])",
     ],
-    "seaborn": ["import seaborn as sns; import pandas as pd; sns.histplot(pd.DataFrame({'a': [1, 2]}), x='a'); import matplotlib.pyplot as plt; plt.close('all')"],
+    "seaborn": [
+        "import seaborn as sns, pandas as pd, matplotlib.pyplot as plt",
+        "sns.histplot(pd.DataFrame({'a': [1, 2]}), x='a'); plt.close('all')",
+    ],
     "more": [
         "import ipywidgets; w = ipywidgets.IntSlider(); display(w); w.close()",
         "from tqdm.auto import tqdm; list(tqdm([1]))",
         "import sqlite3; sqlite3.connect(':memory:').execute('select 1').fetchall()",
     ],
-}  # fmt: skip
+}
 
 
 def up(shell, part):
     """Import and try out one part; what is not there is reported, not raised."""
     missing = []
-    for name in IMPORTS.get(part, ()):
+    for name in IMPORTS.get(part, "").split():
         try:
             importlib.import_module(name)
         except ImportError:
             missing.append(name)
     failed = []
     for cell in _CELLS.get(part, ()):
-        from . import aio
-
         result = aio.run_cell(shell, cell, {"store_history": False, "silent": False})
         if part != "shell" and not result.success:
             failed.append(cell)
     if part == "habits":  # code that ran often has settled: its counters no longer dirty a page per cell
-        from . import aio
-
         for i in range(150):
             cell = ("pass", "x = 1", "x + 1", "print(end='')")[i % 4]
             aio.run_cell(shell, cell, {"store_history": True, "silent": False})

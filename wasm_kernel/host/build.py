@@ -20,8 +20,8 @@ from wasm_kernel.guest import wire
 from wasm_kernel.host import engine, image, interposer
 from wasm_kernel.host.cache import Entry, build_lock, private_root
 from wasm_kernel.host.engine import Trapped
-from wasm_kernel.host.instance import ADDED_EXPORTS, AtRest, Handlers, Instance, Limits, Run
 from wasm_kernel.host.immortal import make_immortal
+from wasm_kernel.host.instance import ADDED_EXPORTS, AtRest, Handlers, Instance, Limits, Run
 from wasm_kernel.host.memory import BaseMemory, EmptyBase, GuestMemory, write_memory
 from wasm_kernel.host.wasmfile import add_exports
 
@@ -241,7 +241,8 @@ class Builder:
         source = (
             "import sys; sys.path[:] = ['/usr/local/lib/python3.15']\n"
             "import compileall, py_compile\n"
-            "compileall.compile_dir('/site', quiet=2, workers=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)\n"
+            "mode = py_compile.PycInvalidationMode.UNCHECKED_HASH\n"
+            "compileall.compile_dir('/site', quiet=2, workers=1, invalidation_mode=mode)\n"
         )
         with Boot(self._parts, folder, site=folder) as boot:
             boot.run(source.encode())
@@ -317,9 +318,8 @@ class Boot:
         limits = Limits(memory_bytes=2 << 30, max_file_bytes=1 << 30, max_open_files=1000)
 
         def make() -> Instance:
-            return Instance(
-                eng, modules["guest"], modules, mounts, {"HOME": "/app", "TMPDIR": "/tmp"}, limits, handlers, self._memory, AtRest()
-            )  # fmt: skip
+            env = {"HOME": "/app", "TMPDIR": "/tmp"}
+            return Instance(eng, modules["guest"], modules, mounts, env, limits, handlers, self._memory, AtRest())
 
         self._instance = _on_wasm_thread(make)
         return self

@@ -112,7 +112,7 @@ class Image:
         for entry in self.parts.all():
             if entry.manifest() is None:
                 raise ImageMissing(
-                    "the image is not built yet (or was damaged); run `wasm-kernel install` once, it takes a few minutes"
+                    "the image is not built yet, or was damaged; run `wasm-kernel install`, it takes a few minutes"
                 )
         assert manifest is not None
         self.key = self.parts.base.key

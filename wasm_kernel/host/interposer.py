@@ -320,7 +320,7 @@ class Interposer:
         """
         lost, placeholders = [], []
         for item in sorted(files, key=lambda f: f.fd):
-            # A fresh store hands out numbers in order: those below the wanted one are opened too, and closed at the end.
+            # A fresh store hands out numbers in order: those below are opened too, and closed at the end.
             while (fd := self._open_again(item)) is not None and fd < item.fd:
                 placeholders.append(fd)
             if fd != item.fd:

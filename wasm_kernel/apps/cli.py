@@ -153,10 +153,8 @@ def image_info_command(options: argparse.Namespace) -> int:
 
     parts = image.parts()
     rows: list[dict[str, Any]] = []
-    for name, entry in (
-        *zip(("runtime", "site", "code", "base"), parts.all(), strict=True),
-        ("metered", parts.metered),
-    ):
+    named = [(e.kind, e) for e in parts.all()] + [(f"{e.kind}, metered", e) for e in parts.metered()]
+    for name, entry in named:
         built = entry.manifest() is not None
         size = cache.folder_bytes(entry.path) if built else 0
         rows.append({"part": name, "key": entry.key, "built": built, "bytes": size, "path": str(entry.path)})
@@ -168,7 +166,7 @@ def image_info_command(options: argparse.Namespace) -> int:
             [[r["part"], r["key"], "yes" if r["built"] else "no", _size(r["bytes"])] for r in rows],
             title=f"Image {parts.base.key} in {cache.cache_root()}",
         )
-    return DONE if all(r["built"] for r in rows[:4]) else NOTHING
+    return DONE if all(r["built"] for r in rows if not r["part"].endswith("metered")) else NOTHING
 
 
 def image_clean_command(options: argparse.Namespace) -> int:
@@ -176,8 +174,8 @@ def image_clean_command(options: argparse.Namespace) -> int:
     from wasm_kernel.host import cache, image
 
     parts = image.parts()
-    keep = set() if options.all else {*parts.all(), parts.metered}
-    doomed = [e for kind in ("runtime", "site", "code", "base") for e in cache.entries(kind) if e not in keep]
+    keep = set() if options.all else {*parts.all(), *parts.metered()}
+    doomed = [e for kind in ("runtime", "site", "code", "filter", "base") for e in cache.entries(kind) if e not in keep]
     if not doomed:
         print("Nothing to delete.")
         return NOTHING

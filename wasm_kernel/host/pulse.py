@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-PERIOD = 0.005
+PERIOD = 0.004
 LINGER = 0.1  # waking the thread for every short execution would cost more than a few idle beats
 
 

@@ -12,6 +12,7 @@ from wasm_kernel.host.build import Progress
 
 _NAMES = {
     "fetch": "Fetch the runtime",
+    "interposer": "Compile the filter",
     "compile": "Compile it for this CPU",
     "packages": "Fetch and compile IPython",
     "base memory": "Boot, import, save the memory",

@@ -1,0 +1,263 @@
+"""The Jupyter kernel: cells go to the sandbox, its events to the front end.
+
+The message loop is ipykernel's. The guest runs on the sandbox's thread, so this process answers while a cell runs:
+interrupts on the control channel, completion (with nothing, until the cell is done), heartbeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import uuid
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import zmq
+from ipykernel.kernelbase import Kernel
+from jupyter_client.session import Session
+
+from wasm_kernel import __version__
+from wasm_kernel.apps.image_progress import BuildFailed, build_with_progress
+from wasm_kernel.errors import SandboxError, WasmKernelError
+from wasm_kernel.guest import wire
+from wasm_kernel.host import image, workspace
+from wasm_kernel.host.sandbox import Sandbox
+from wasm_kernel.model.outcome import SandboxResult
+from wasm_kernel.model.policy import ExecutionPolicy
+
+_MESSAGE_TYPES = {
+    wire.DisplayData: "display_data",
+    wire.UpdateDisplay: "update_display_data",
+    wire.ExecuteResult: "execute_result",
+}
+
+
+def workspace_root() -> Path:
+    """Where sessions' folders are: `WASM_KERNEL_WORKSPACE`, or a folder of the user's, never the current one."""
+    given = os.environ.get("WASM_KERNEL_WORKSPACE")
+    return Path(given).expanduser() if given else Path(platformdirs.user_data_dir("wasm-kernel")) / "workspace"
+
+
+class WasmKernel(Kernel):
+    """A kernel whose code runs sealed in WebAssembly."""
+
+    implementation = "wasm_kernel"
+    implementation_version = __version__
+    banner = (
+        f"wasm-kernel {__version__}: Python in a WebAssembly sandbox. Files live in /app. "
+        "numpy's default integer is 32-bit here."
+    )
+    language_info = {
+        "name": "python",
+        "version": "3.15.0",
+        "mimetype": "text/x-python",
+        "codemirror_mode": {"name": "ipython", "version": 3},
+        "pygments_lexer": "ipython3",
+        "nbconvert_exporter": "python",
+        "file_extension": ".py",
+    }
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._sandbox: Sandbox | None = None
+        self._building: asyncio.Future[None] | None = None
+        self._turns = asyncio.Lock()  # one request at a time for the guest
+        for action in ("comm_open", "comm_msg", "comm_close"):
+            self.shell_handlers[action] = partial(self._comm, action)
+
+    @property
+    def _wire(self) -> Session:
+        assert self.session is not None
+        return self.session
+
+    # ---- the sandbox
+
+    async def _ready(self, parent: dict[str, Any]) -> Sandbox:
+        """The sandbox; the first cell on a machine waits for the image, and sees how far it is."""
+        if self._sandbox is None:
+            if not image.is_built():
+                self._building = asyncio.ensure_future(build_with_progress(partial(self._publish, parent)))
+                await self._building
+            folder = workspace.prepare(workspace_root() / str(uuid.uuid4()))
+            self._sandbox = Sandbox(image.load(), folder, ExecutionPolicy())
+        return self._sandbox
+
+    def _publish(
+        self, parent: dict[str, Any], kind: str, content: dict[str, Any], metadata: Any = None, buffers: Any = None
+    ) -> None:
+        """Send something to every front end. Called on any thread."""
+        self._wire.send(
+            self.iopub_socket, kind, content, parent, ident=self._topic(kind), metadata=metadata, buffers=buffers
+        )
+
+    def _show(self, parent: dict[str, Any], silent: bool, event: wire.Event) -> None:
+        if isinstance(event, wire.Comm):
+            self._publish(parent, event.action, event.content, event.metadata, list(event.buffers))
+        elif silent:
+            return
+        elif isinstance(event, wire.Stream):
+            self._publish(parent, "stream", {"name": event.name, "text": event.text})
+        elif isinstance(event, wire.ClearOutput):
+            self._publish(parent, "clear_output", {"wait": event.wait})
+        elif isinstance(event, wire.ErrorRaised):
+            content = {"ename": event.ename, "evalue": event.evalue, "traceback": event.traceback}
+            self._publish(parent, "error", content)
+        elif isinstance(event, wire.DisplayData | wire.UpdateDisplay | wire.ExecuteResult):
+            shown: dict[str, Any] = {"data": event.data, "metadata": event.metadata}
+            if isinstance(event, wire.ExecuteResult):
+                shown["execution_count"] = self.execution_count
+            else:
+                shown["transient"] = event.transient
+            self._publish(parent, _MESSAGE_TYPES[type(event)], shown)
+
+    # ---- requests
+
+    async def do_execute(
+        self,
+        code: str,
+        silent: bool,
+        store_history: bool = True,
+        user_expressions: dict[str, Any] | None = None,
+        allow_stdin: bool = False,
+        *,
+        cell_meta: Any = None,
+        cell_id: str | None = None,
+    ) -> dict[str, Any]:
+        """Run a cell. Whatever fails ends in an error reply: a cell never stays at [*]."""
+        parent, ident = self.get_parent("shell"), self._parent_ident["shell"]
+        options = {
+            "silent": silent,
+            "store_history": store_history,
+            "user_expressions": user_expressions or {},
+            "cell_id": cell_id,
+        }
+        try:
+            async with self._turns:
+                sandbox = await self._ready(parent)
+                run = partial(
+                    sandbox.execute,
+                    code,
+                    on_event=partial(self._show, parent, silent),
+                    on_input=partial(self._ask, sandbox, parent, ident) if allow_stdin else None,
+                    options=options,
+                )
+                result = await asyncio.get_running_loop().run_in_executor(None, run)
+        except asyncio.CancelledError:
+            return self._failed(
+                parent, "KeyboardInterrupt", "waiting for the sandbox's image was interrupted; run again"
+            )
+        except (WasmKernelError, BuildFailed) as e:
+            return self._failed(parent, type(e).__name__, str(e))
+        except Exception as e:
+            self.log.exception("the kernel failed while it ran a cell")
+            return self._failed(parent, type(e).__name__, f"the kernel itself failed: {e}; restart it to go on")
+        return self._reply(parent, result)
+
+    def _reply(self, parent: dict[str, Any], result: SandboxResult) -> dict[str, Any]:
+        reply = {"execution_count": self.execution_count, "user_expressions": {}, "payload": []}
+        if result.success:
+            for name, kind in (("user_expressions", dict), ("payload", list)):
+                value = result.reply.get(name)
+                if isinstance(value, kind):
+                    reply[name] = value
+            return {"status": "ok", **reply}
+        how, error = result.outcome, result.error
+        name, value = (error.name, error.value) if error else (how.cause, how.message)
+        traceback = error.traceback if error else []
+        if not traceback:  # nothing was shown yet: the guest could not say it itself
+            value = ". ".join(part for part in (how.message, how.next_step) if part)
+            return {**self._failed(parent, name, value), **reply}
+        if how.state_lost:
+            self._publish(parent, "stream", {"name": "stderr", "text": f"{how.message}\n"})
+        return {"status": "error", "ename": name, "evalue": value, "traceback": traceback, **reply}
+
+    def _failed(self, parent: dict[str, Any], name: str, value: str) -> dict[str, Any]:
+        """Show an error of ours in the cell, and the reply that goes with it."""
+        content = {"ename": name, "evalue": value, "traceback": [f"\x1b[0;31m{name}\x1b[0m: {value}"]}
+        self._publish(parent, "error", content)
+        return {"status": "error", "execution_count": self.execution_count, **content}
+
+    def _ask(self, sandbox: Sandbox, parent: dict[str, Any], ident: Any, request: wire.InputRequest) -> str:
+        """Ask the front end for a line, until it answers or the cell no longer wants it."""
+        while self.stdin_socket.poll(0):
+            self.stdin_socket.recv_multipart(zmq.NOBLOCK)  # an answer to an earlier question
+        content = {"prompt": request.prompt, "password": request.password}
+        self._wire.send(self.stdin_socket, "input_request", content, parent, ident=ident)
+        while sandbox.waits_for_input:
+            if self.stdin_socket.poll(50):
+                _, reply = self._wire.recv(self.stdin_socket, zmq.NOBLOCK)
+                value = reply["content"].get("value", "") if reply else ""
+                if value == "\x04":
+                    raise EOFError
+                return str(value)
+        return ""
+
+    async def _guest(self, request: dict[str, Any], otherwise: dict[str, Any]) -> dict[str, Any]:
+        """Ask the guest something small; ``otherwise`` when it is busy or not there."""
+        sandbox = self._sandbox
+        if sandbox is None and image.is_built():
+            async with self._turns:
+                sandbox = await self._ready({})
+        if sandbox is None or self._turns.locked():
+            return otherwise
+        async with self._turns:
+            try:
+                reply = await asyncio.get_running_loop().run_in_executor(None, sandbox.ask, request)
+            except SandboxError:
+                return otherwise
+        return reply if reply.get("status") != "error" else otherwise
+
+    async def do_complete(self, code: str, cursor_pos: int | None) -> dict[str, Any]:
+        """Completions, or none while a cell runs."""
+        position = len(code) if cursor_pos is None else cursor_pos
+        nothing = {"status": "ok", "matches": [], "cursor_start": position, "cursor_end": position, "metadata": {}}
+        return await self._guest({"op": "complete", "code": code, "cursor_pos": position}, nothing)
+
+    async def do_inspect(
+        self, code: str, cursor_pos: int | None, detail_level: int = 0, omit_sections: Any = ()
+    ) -> dict[str, Any]:
+        """What is known of the object under the cursor."""
+        position = len(code) if cursor_pos is None else cursor_pos
+        request = {"op": "inspect", "code": code, "cursor_pos": position, "detail_level": detail_level}
+        nothing = {"status": "ok", "data": {}, "metadata": {}, "found": False}
+        return await self._guest({**request, "omit_sections": list(omit_sections)}, nothing)
+
+    async def do_is_complete(self, code: str) -> dict[str, Any]:
+        """Whether the code could run as it is."""
+        return await self._guest({"op": "is_complete", "code": code}, {"status": "unknown"})
+
+    async def comm_info_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Which comms are open in the guest."""
+        target = parent["content"].get("target_name")
+        reply = await self._guest({"op": "comm_info", "target_name": target}, {"status": "ok", "comms": {}})
+        self._wire.send(stream, "comm_info_reply", reply, parent, ident)
+
+    async def _comm(self, action: str, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """A widget message for the guest; it waits for the cell that runs."""
+        request = {"op": "comm", "action": action, "content": parent["content"], "metadata": parent.get("metadata", {})}
+        buffers = tuple(bytes(b) for b in parent.get("buffers", ()))
+        async with self._turns:
+            if self._sandbox is not None:
+                run = partial(self._sandbox.ask, request, buffers, partial(self._show, parent, False))
+                await asyncio.get_running_loop().run_in_executor(None, run)
+
+    async def interrupt_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """KeyboardInterrupt in the guest. Runs on the control thread, whatever the cell does."""
+        building = self._building
+        if self._sandbox is not None:
+            self._sandbox.interrupt()
+        elif building is not None and not building.done():
+            building.get_loop().call_soon_threadsafe(building.cancel)
+        self._wire.send(stream, "interrupt_reply", {"status": "ok"}, parent, ident=ident)
+
+    async def do_shutdown(self, restart: bool) -> dict[str, Any]:
+        """End. The guest's memory goes; its files stay."""
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "flush_timeout"):
+                stream.flush_timeout = 0.1  # else the control thread may wait 10 s for a stopped IO thread
+        if self._sandbox is not None:
+            self._sandbox.close(timeout=2)
+        return {"status": "ok", "restart": restart}

@@ -68,10 +68,18 @@ compileall.compile_dir("/app", quiet=2, stripdir="/app", prependdir="/packages",
 # Each result is written at once, to a file: a crash of the guest keeps what came before it.
 _RUN = """
 def run_tests(name):
-    import asyncio, builtins, json, sys
+    import asyncio, builtins, json, os, sys
     import pytest
     from IPython.core.history import HistoryManager
     from IPython.core.interactiveshell import InteractiveShell
+    from matplotlib_inline.backend_inline import configure_inline_support
+
+    def read_line(prompt="", /):  # Python's own input(): the guest's asks the person at the notebook
+        print(prompt, end="", flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError("EOF when reading a line")
+        return line.removesuffix("\\n")
 
     # IPython's conftest makes a shell of its own; as far as it can tell there was never another.
     ours = InteractiveShell._instance
@@ -79,6 +87,11 @@ def run_tests(name):
     type(ours).clear_instance()
     HistoryManager._instances.clear()
     sys.displayhook = sys.__displayhook__
+    for stream in (sys.stdout, sys.stderr):
+        vars(stream).pop("write", None)  # the shell of the cell we are in listens there
+    configure_inline_support.current_backend = "unset"
+    builtins.input = read_line
+    os.environ.pop("FORCE_COLOR")
     asyncio._set_running_loop(None)
 
     report = open("/app/report.jsonl", "w", buffering=1)

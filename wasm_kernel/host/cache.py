@@ -25,7 +25,8 @@ from filelock import FileLock, Timeout
 
 from wasm_kernel.errors import ImageError
 
-MANIFEST = "entry.json"
+MANIFEST = "entry.json"  # read at every start, so it is short
+DIGESTS = "digests.json"  # of every file; read by `verify` only
 _ENVIRONMENT = "WASM_KERNEL_CACHE"
 _BUILDING = "building-"
 
@@ -91,10 +92,13 @@ class Entry:
 
     def verify(self) -> list[str]:
         """Read everything and compare it with what was built: the names of the files that differ."""
-        manifest = self.manifest()
-        if manifest is None:
+        if self.manifest() is None:
             return [MANIFEST]
-        return [name for name, digest in manifest["digests"].items() if _digest(self.path / name) != digest]
+        try:
+            digests = json.loads((self.path / DIGESTS).read_bytes())
+        except (OSError, ValueError):
+            return [DIGESTS]
+        return [name for name, digest in digests.items() if _digest(self.path / name) != digest]
 
     def build(self, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
         """Make the entry anew. ``make`` fills a folder and returns facts for the manifest."""
@@ -113,10 +117,11 @@ class Entry:
                 "key": self.key,
                 "built_at": time.time(),
                 "sizes": {str(p.relative_to(folder)): p.stat().st_size for p in large},
-                "digests": {str(p.relative_to(folder)): _digest(p) for p in files},
             }
+            digests = {str(p.relative_to(folder)): _digest(p) for p in files}
             for path in large:
                 _sync(path)
+            _write_synced(folder / DIGESTS, json.dumps(digests, indent=0).encode())
             _write_synced(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
             if self.path.exists():
                 shutil.rmtree(self.path)

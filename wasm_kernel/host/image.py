@@ -116,13 +116,12 @@ class Image:
 
     def __init__(self) -> None:
         self.parts = parts()
-        manifest = self.parts.base.manifest()
-        for entry in self.parts.all():
-            if entry.manifest() is None:
-                raise ImageMissing(
-                    "the image is not built yet, or was damaged; run `wasm-kernel install`, it takes a few minutes"
-                )
-        assert manifest is not None
+        manifests = {entry.kind: entry.manifest() for entry in self.parts.all()}
+        manifest = manifests["base"]
+        if manifest is None or None in manifests.values():
+            raise ImageMissing(
+                "the image is not built yet, or was damaged; run `wasm-kernel install`, it takes a few minutes"
+            )
         self.key = self.parts.base.key
         self.memory = BaseMemory(self.parts.base.path / "base.mem")
         self.rest = AtRest(

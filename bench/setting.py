@@ -1,0 +1,60 @@
+"""What every subject is given: the native interpreter, a folder, how many rounds, and where to report."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from wasm_kernel import BaseSandbox, ExecutionPolicy, SandboxResult, create_sandbox
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How often each subject is measured."""
+
+    memory: int
+    start: int
+    noop: int
+    noop_cells: int
+    prints: int
+    interrupts: int
+    cpu: int
+    cpu_repeats: int
+    threads: int
+
+
+FULL = Rounds(
+    memory=3, start=15, noop=3, noop_cells=300, prints=7, interrupts=20, cpu=5, cpu_repeats=3, threads=7
+)
+QUICK = Rounds(memory=1, start=3, noop=1, noop_cells=100, prints=2, interrupts=4, cpu=1, cpu_repeats=2, threads=2)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The surroundings of a run."""
+
+    native: Path
+    folder: Path
+    rounds: Rounds
+    tick: Callable[[], None]
+
+    def workspace(self) -> Path:
+        """A new empty folder."""
+        return Path(tempfile.mkdtemp(dir=self.folder))
+
+    @contextmanager
+    def sandbox(self, **limits: float) -> Iterator[BaseSandbox]:
+        """A sandbox that has run something, over a new folder."""
+        with create_sandbox(policy=ExecutionPolicy(**limits), workspace=self.workspace()) as sandbox:  # type: ignore[arg-type]
+            succeed(sandbox.execute("pass"))
+            yield sandbox
+
+
+def succeed(result: SandboxResult) -> SandboxResult:
+    """The result, if the code ran to its end."""
+    if not result.success:
+        raise RuntimeError(f"the guest's code failed: {result.outcome.message} {result.error}\n{result.stderr[-2000:]}")
+    return result

@@ -15,6 +15,7 @@ from typing import Any
 from wasm_kernel.host.cache import private_root
 
 PACKAGES = ("numpy", "pandas", "matplotlib", "scikit-learn", "scipy", "ipykernel")
+_PINS = {"pandas": "pandas==3.0.*"}  # the guest's series: 3.1 has other numbers
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _WORKER = Path(__file__).parent / "children" / "worker.py"
 # They would make every start of Python compile its imports anew, or write each line by itself.
@@ -32,12 +33,13 @@ def python(say: Callable[[str], None]) -> Path:
     folder = private_root() / "bench-native"
     interpreter = folder / "bin" / "python"
     stamp = folder / "installed.json"
-    wanted = json.dumps([list(PACKAGES), list(sys.version_info[:3])])
+    requirements = [_PINS.get(name, name) for name in PACKAGES]
+    wanted = json.dumps([requirements, list(sys.version_info[:3])])
     if stamp.is_file() and stamp.read_text() == wanted:
         return interpreter
     say(f"Setting up the native environment ({', '.join(PACKAGES)}) in the cache folder; once, about a minute ...")
     _run(sys.executable, "-m", "venv", "--clear", folder)
-    _run(interpreter, "-m", "pip", "install", "--quiet", *PACKAGES)
+    _run(interpreter, "-m", "pip", "install", "--quiet", *requirements)
     stamp.write_text(wanted)
     return interpreter
 

@@ -22,6 +22,10 @@ class Samples:
     def __contains__(self, name: str) -> bool:
         return name in self._values
 
+    def values(self, name: str) -> list[float]:
+        """All of a name."""
+        return self._values[name]
+
     def median(self, name: str) -> float:
         """The median over the rounds."""
         return statistics.median(self._values[name])

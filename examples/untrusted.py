@@ -29,6 +29,7 @@ policy = ExecutionPolicy(
 
 with tempfile.TemporaryDirectory() as folder, create_sandbox(policy=policy, workspace=folder) as sandbox:
     for name, code in PROGRAMS.items():
+        sandbox.reset()
         result = sandbox.execute(code)
         error = f"{result.error.name}: {result.error.value}" if result.error else ""
         print(f"{name:10} {result.outcome.kind:12} {result.duration_seconds:5.2f} s  {error[:70] or result.stdout[:70].strip()}")

@@ -20,9 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-from filelock import FileLock, Timeout
-
 from wasm_kernel.errors import ImageError
 
 MANIFEST = "entry.json"  # read at every start, so it is short
@@ -34,7 +31,11 @@ _BUILDING = "building-"
 def cache_root() -> Path:
     """Where built things live: `WASM_KERNEL_CACHE`, or the platform's cache folder of this user."""
     given = os.environ.get(_ENVIRONMENT)
-    return Path(given).expanduser().absolute() if given else Path(platformdirs.user_cache_dir("wasm-kernel"))
+    if given:
+        return Path(given).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("wasm-kernel"))
 
 
 def private_root() -> Path:
@@ -163,6 +164,8 @@ def build_lock(waiting: Callable[[dict[str, Any]], None]) -> Iterator[Callable[[
     While another process builds, ``waiting`` is called about twice a second with what that one last reported. The
     value yielded is for the holder to report its own progress.
     """
+    from filelock import FileLock, Timeout  # only a build needs it, and starting should not pay for it
+
     root = private_root()
     lock = FileLock(root / "build.lock")
     board = root / "build.progress"

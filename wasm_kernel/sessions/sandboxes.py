@@ -8,13 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.errors import ConfigurationError, ImageMissing
 from wasm_kernel.guest import wire
-from wasm_kernel.host import build, image, workspace
+from wasm_kernel.host import image, workspace
 from wasm_kernel.host.sandbox import Sandbox
 from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.policy import ExecutionPolicy
-from wasm_kernel.sessions import progress
 from wasm_kernel.sessions.log import SandboxLogger
 
 DEFAULT_WORKSPACE = Path("workspace")
@@ -153,7 +152,14 @@ def prepared(folder: Path | str) -> Path:
 
 def ready_image(*, metered: bool = False) -> image.Image:
     """The image, built with its progress shown if it is not there yet."""
-    if image.is_built(metered=metered):
-        return image.load()
+    try:
+        ready = image.load()
+        ready.modules(metered=metered)
+        return ready
+    except ImageMissing:
+        pass
+    from wasm_kernel.host import build  # not needed at any later start
+    from wasm_kernel.sessions import progress
+
     with progress.shown() as update:
         return build.ensure(update, metered=metered)

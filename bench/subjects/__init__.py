@@ -1,0 +1,1 @@
+"""The subjects measured, one module each: `run(setting)` gives its section of the report."""

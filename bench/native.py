@@ -65,7 +65,8 @@ class Worker:
 
     def __init__(self, interpreter: Path, folder: Path, extra: dict[str, str] | None = None) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-        private = {"IPYTHONDIR": str(folder / "ipython"), "MPLCONFIGDIR": str(folder / "matplotlib")}
+        home = interpreter.parents[1]
+        private = {"IPYTHONDIR": str(home / "ipython"), "MPLCONFIGDIR": str(home / "matplotlib")}
         self._process = subprocess.Popen(
             [interpreter, _WORKER],
             cwd=folder,

@@ -26,9 +26,7 @@ class Rounds:
     threads: int
 
 
-FULL = Rounds(
-    memory=3, start=15, noop=3, noop_cells=300, prints=7, interrupts=20, cpu=5, cpu_repeats=3, threads=7
-)
+FULL = Rounds(memory=3, start=15, noop=3, noop_cells=300, prints=7, interrupts=20, cpu=5, cpu_repeats=3, threads=7)
 QUICK = Rounds(memory=1, start=3, noop=1, noop_cells=100, prints=2, interrupts=4, cpu=1, cpu_repeats=2, threads=2)
 
 

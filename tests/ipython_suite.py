@@ -171,7 +171,9 @@ def _fetch(folder: Path, pinned: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         requirements = Path(place) / "requirements.txt"
         requirements.write_text(pinned)
-        _pip("download", "--no-deps", "--no-binary", "ipython", "--require-hashes", "-d", place, "-r", str(requirements))
+        _pip(
+            "download", "--no-deps", "--no-binary", "ipython", "--require-hashes", "-d", place, "-r", str(requirements)
+        )
         (archive,) = Path(place).glob("ipython-*.tar.gz")
         with tarfile.open(archive) as source:
             source.extractall(place, filter="data")
@@ -193,7 +195,9 @@ def _fetch(folder: Path, pinned: str) -> dict[str, Any]:
 
 def _pip(*arguments: str) -> None:
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     if done.returncode:
         raise SystemExit(f"pip {arguments[0]} failed; check the network and `pip config list`\n{done.stdout[-3000:]}")
 
@@ -245,7 +249,9 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
 def main() -> int:
     """Run the suite, print a table, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.ipython_suite", description=__doc__.partition("\n")[0])
-    parser.add_argument("files", nargs="*", metavar="FILE", help="only these test files; then no pass count is required")
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="only these test files; then no pass count is required"
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="show why tests failed")
     parser.add_argument("-vv", "--details", action="store_true", help="show tracebacks")
     options = parser.parse_args()

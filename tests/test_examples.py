@@ -28,7 +28,9 @@ def test_notebook(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
 def test_program(path: Path) -> None:
-    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=120, check=False, env=dict(os.environ))
+    done = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, timeout=120, check=False, env=dict(os.environ)
+    )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 9

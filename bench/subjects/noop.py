@@ -26,8 +26,8 @@ def timed(call, count, pause):
 """
 _SHELL = """
 from IPython.core.interactiveshell import InteractiveShell
-shell = InteractiveShell.instance()
-shell.history_manager.hist_file = ":memory:"
+from traitlets.config import Config
+shell = InteractiveShell.instance(config=Config({"HistoryManager": {"hist_file": ":memory:"}}))
 """
 
 

@@ -61,17 +61,29 @@ def run(setting: Setting) -> Section:
         setting.tick,
     )
     rows = [
-        ["warm process: create, first `pass` (ready)", milliseconds(found, "ready"), _share(found.ratio("ready", "native"))],
+        [
+            "warm process: create, first `pass` (ready)",
+            milliseconds(found, "ready"),
+            _share(found.ratio("ready", "native")),
+        ],
         ["warm process: create, DataFrame printed", milliseconds(found, "warm"), _share(found.ratio("warm", "native"))],
         ["fresh process: DataFrame printed", milliseconds(found, "guest"), _share(found.ratio("guest", "native"))],
         ["– of which `import wasm_kernel`", milliseconds(found, "import"), ""],
         ["– of which create (image loaded)", milliseconds(found, "create"), ""],
         ["– of which execute", milliseconds(found, "execute"), ""],
-        ["– until the process has ended", milliseconds(found, "guest end"), _share(found.ratio("guest end", "native end"))],
+        [
+            "– until the process has ended",
+            milliseconds(found, "guest end"),
+            _share(found.ratio("guest end", "native end")),
+        ],
         ["native, fresh process: DataFrame printed", milliseconds(found, "native"), "1"],
         ["– until the process has ended", milliseconds(found, "native end"), "1"],
     ]
-    ready, warm_ratio, fresh_ratio = found.median("ready"), found.ratio("warm", "native"), found.ratio("guest", "native")
+    ready, warm_ratio, fresh_ratio = (
+        found.median("ready"),
+        found.ratio("warm", "native"),
+        found.ratio("guest", "native"),
+    )
     return Section(
         "Start to first DataFrame",
         f"`{FRAME}`, in ms. In a fresh process the time runs from its start to the arrival of the last line.",

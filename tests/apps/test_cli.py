@@ -33,7 +33,9 @@ def wasm_kernel(*arguments: str, stdin: str = "", **env: str) -> subprocess.Comp
 
 def test_run_streams_and_exits_with_the_programs_status(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
-    program.write_text("import sys\nname = input('name? ')\nprint('hello', name, sys.argv[1:], __name__)\nprint('oops', file=sys.stderr)\nsys.exit(5)")
+    program.write_text(
+        "import sys\nname = input('name? ')\nprint('hello', name, sys.argv[1:], __name__)\nprint('oops', file=sys.stderr)\nsys.exit(5)"
+    )
     done = wasm_kernel("run", str(program), "a", "--b", stdin="Ada\n")
     assert done.stdout == "name? hello Ada ['a', '--b'] __main__\n"
     assert done.stderr == "oops\n"
@@ -79,7 +81,10 @@ def test_run_as_json() -> None:
 
 def test_control_c_ends_the_program_with_130() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "wasm_kernel.apps.cli", "run", "-c", "print('go')\nwhile True: pass"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "wasm_kernel.apps.cli", "run", "-c", "print('go')\nwhile True: pass"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "go\n"
@@ -166,7 +171,9 @@ def test_doctor_finds_each_fault_and_says_what_to_do(tmp_path: Path) -> None:
     healthy = {f["what"]: f for f in json.loads(wasm_kernel("doctor", "--json").stdout)}
     assert healthy["Image"]["ok"]
     assert healthy["wasmtime"]["ok"]
-    sick = wasm_kernel("doctor", WASM_KERNEL_CACHE=str(tmp_path / "empty"), JUPYTER_PATH="", JUPYTER_DATA_DIR=str(tmp_path))
+    sick = wasm_kernel(
+        "doctor", WASM_KERNEL_CACHE=str(tmp_path / "empty"), JUPYTER_PATH="", JUPYTER_DATA_DIR=str(tmp_path)
+    )
     assert sick.returncode == 1
     assert "→ run `wasm-kernel install`" in sick.stdout
     foreign = tmp_path / "open"
@@ -195,7 +202,11 @@ def test_install_registers_the_kernel(tmp_path: Path) -> None:
 def test_a_build_can_be_interrupted_and_leaves_nothing(tmp_path: Path) -> None:
     env = {**os.environ, "WASM_KERNEL_CACHE": str(tmp_path / "cache")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "wasm_kernel.apps.cli", "image", "build", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+        [sys.executable, "-m", "wasm_kernel.apps.cli", "image", "build", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
     )
     assert process.stdout is not None
     first = json.loads(process.stdout.readline())

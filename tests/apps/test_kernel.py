@@ -78,7 +78,9 @@ def test_interrupt_and_input(start: Any) -> None:
     assert outputs[-1]["content"]["text"] == "5 yes\n"
 
 
-def test_without_an_image_the_kernel_answers_at_once_and_the_first_cell_shows_the_build(start: Any, tmp_path: Path) -> None:
+def test_without_an_image_the_kernel_answers_at_once_and_the_first_cell_shows_the_build(
+    start: Any, tmp_path: Path
+) -> None:
     started = time.monotonic()
     manager, client = start(WASM_KERNEL_CACHE=str(tmp_path / "empty"))
     assert time.monotonic() - started < 30, "kernel_info must not wait for the image"

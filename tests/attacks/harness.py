@@ -185,14 +185,16 @@ class AttackTests:
             metafunc.parametrize("counted", family.attacks, ids=str)
 
     @pytest.fixture(scope="class")
-    def guarded(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
+    @classmethod
+    def guarded(cls, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
         """All attempts, with the guard."""
-        return request.cls.family.run(tmp_path_factory.mktemp("guarded"), guarded=True)
+        return cls.family.run(tmp_path_factory.mktemp("guarded"), guarded=True)
 
     @pytest.fixture(scope="class")
-    def unguarded(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
+    @classmethod
+    def unguarded(cls, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
         """All attempts, without it."""
-        return request.cls.family.run(tmp_path_factory.mktemp("unguarded"), guarded=False)
+        return cls.family.run(tmp_path_factory.mktemp("unguarded"), guarded=False)
 
     def test_is_held_back(self, attack: Attack, guarded: Verdicts) -> None:
         verdict = guarded.by_name[attack.name]

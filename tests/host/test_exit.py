@@ -34,7 +34,11 @@ _ENDINGS = {
 def test_exit(ending: str, tmp_path: Path) -> None:
     started = time.monotonic()
     process = subprocess.run(
-        [sys.executable, "-c", _START.format(folder=str(tmp_path)) + _ENDINGS[ending]], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", _START.format(folder=str(tmp_path)) + _ENDINGS[ending]],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert process.returncode == (7 if ending == "by an exception" else 0), process.stderr
     assert "Fatal" not in process.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from wasm_kernel.host.build import Progress
 from wasm_kernel.host.engine import engine
 
 CLONED = ("runtime", "site", "code", "filter")
+ORIGINAL = cache.cache_root()
 
 
 @pytest.fixture
@@ -109,6 +111,18 @@ def test_a_lost_base_memory_is_built_again_and_nothing_else(copy_of_the_cache: P
     damaged = image.parts().base.path / "base.mem"
     os.truncate(damaged, damaged.stat().st_size - 65536)
     assert not image.is_built(), "a truncated base memory must not be used"
+
+
+def test_a_damaged_module_is_thrown_away_and_built_again(copy_of_the_cache: Path) -> None:
+    entry = image.parts().filter
+    (copy_of_the_cache / "filter" / entry.key).unlink()
+    shutil.copytree(ORIGINAL / "filter" / entry.key, entry.path)
+    module = entry.path / "shim.cwasm"
+    module.write_bytes(bytes(module.stat().st_size))
+    assert entry.manifest() is not None, "the size is right: only loading can tell"
+    with pytest.raises(ImageMissing, match="damaged"):
+        image.load_modules(image.parts(), metered=False)
+    assert entry.manifest() is None
 
 
 def test_starting_reads_no_image_file_but_the_manifests(tmp_path: Path) -> None:

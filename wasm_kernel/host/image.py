@@ -12,17 +12,17 @@ does not compile anything again:
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from wasm_kernel.errors import ImageMissing
-from wasm_kernel.host import engine, interposer
+from wasm_kernel.host import cache, engine, interposer
 from wasm_kernel.host.cache import Entry
 from wasm_kernel.host.engine import Engine, Module, Mount
 from wasm_kernel.host.instance import ADDED_EXPORTS, AtRest
@@ -50,7 +50,7 @@ def _key(*parts: object) -> str:
     return hashlib.sha256(json.dumps([_LAYOUT, *parts], sort_keys=True).encode()).hexdigest()[:20]
 
 
-@cache
+@functools.cache
 def cpu() -> str:
     """What machine code depends on: architecture and CPU features."""
     found = [os.uname().sysname, os.uname().machine]
@@ -87,7 +87,7 @@ class Parts:
         yield from (self.metered_code, self.metered_filter)
 
 
-@cache
+@functools.cache
 def parts() -> Parts:
     """Name the entries."""
     runtime = _key("runtime", RUNTIME_SHA256, ADDED_EXPORTS)
@@ -151,8 +151,19 @@ def load_modules(which: Parts, *, metered: bool) -> tuple[Engine, dict[str, Modu
     if code.manifest() is None or filters.manifest() is None:
         raise ImageMissing("this flavour is not built yet; run `wasm-kernel image build --metered`")
     eng = engine.engine(metered)
-    modules = {name: eng.load(filters.path / f"{name}.cwasm") for name in interposer.TEXTS}
-    return eng, {"guest": eng.load(code.path / "guest.cwasm"), **modules}
+    modules = {"guest": _load(eng, code, "guest")}
+    modules.update({name: _load(eng, filters, name) for name in interposer.TEXTS})
+    return eng, modules
+
+
+def _load(eng: Engine, entry: Entry, name: str) -> Module:
+    try:
+        return eng.load(entry.path / f"{name}.cwasm")
+    except ValueError as e:  # not what this wasmtime writes: damaged, or from elsewhere
+        cache.remove(entry)
+        raise ImageMissing(
+            f"the compiled module was damaged ({e}); run `wasm-kernel install`"
+        ) from None
 
 
 def mounts(

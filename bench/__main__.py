@@ -1,0 +1,142 @@
+"""`python -m bench`: measure everything and write `bench/RESULTS.md`."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench import native
+from bench.programs import PROGRAMS
+from bench.report import Section
+from bench.setting import FULL, QUICK, Rounds, Setting, succeed
+from bench.subjects import cpu, interrupt, memory, noop, prints, start, threads
+from wasm_kernel import create_sandbox
+
+RESULTS = Path(__file__).parent / "RESULTS.md"
+
+# Memory goes first: while this process has no image mapped, nothing shares its pages with the measured ones.
+SUBJECTS: dict[str, tuple[Callable[[Setting], Section], Callable[[Rounds], int]]] = {
+    "memory": (memory.run, lambda rounds: rounds.memory),
+    "start": (start.run, lambda rounds: rounds.start),
+    "noop": (noop.run, lambda rounds: rounds.noop),
+    "prints": (prints.run, lambda rounds: rounds.prints),
+    "interrupt": (interrupt.run, lambda rounds: rounds.interrupts),
+    "threads": (threads.run, lambda rounds: rounds.threads),
+    "cpu": (cpu.run, lambda rounds: rounds.cpu * len(PROGRAMS)),
+}
+ORDER = ("start", "noop", "prints", "interrupt", "memory", "threads", "cpu")  # in the report
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print the tables, write them."""
+    options = _parser().parse_args(arguments)
+    console = Console(stderr=True)
+    chosen = [name for name in SUBJECTS if not options.only or name in options.only]
+    rounds = QUICK if options.quick else FULL
+    started, load = time.monotonic(), os.getloadavg()
+    interpreter = native.python(console.print)
+    sections: dict[str, Section] = {}
+    with tempfile.TemporaryDirectory(prefix="wasm-kernel-bench-") as folder:
+        with _bar(console) as bar:
+            for name in chosen:
+                run, steps = SUBJECTS[name]
+                task = bar.add_task(name, total=steps(rounds))
+                setting = Setting(interpreter, Path(folder), rounds, lambda task=task: bar.advance(task))  # type: ignore[misc]
+                sections[name] = run(setting)
+        head = _head(interpreter, Path(folder), rounds, load, time.monotonic() - started, quick=options.quick)
+    text = "\n".join([head, *(sections[name].markdown() for name in ORDER if name in sections)])
+    print(text)
+    output = options.output or (None if options.quick or options.only else RESULTS)
+    if output is not None:
+        output.write_text(text)
+        console.print(f"Written: {output}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure wasm-kernel beside native CPython.")
+    parser.add_argument("--quick", action="store_true", help="few rounds: to see that it works, not to quote")
+    parser.add_argument("--only", nargs="+", choices=list(SUBJECTS), help="these subjects only")
+    parser.add_argument(
+        "--output", type=Path, help="the file to write; without it a whole run writes bench/RESULTS.md, others nothing"
+    )
+    return parser
+
+
+def _bar(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    )
+
+
+_GUEST_VERSIONS = """
+import platform
+from importlib.metadata import version
+import numpy, pandas, matplotlib, sklearn, scipy
+print("Python", platform.python_version(), end="")
+for module in (numpy, pandas, matplotlib, sklearn, scipy):
+    print(f", {module.__name__} {module.__version__}", end="")
+print(f", IPython {version('ipython')}", end="")
+"""
+
+
+def _head(
+    interpreter: Path, folder: Path, rounds: Rounds, load: tuple[float, float, float], taken: float, *, quick: bool
+) -> str:
+    with create_sandbox(workspace=folder / "versions") as sandbox:
+        guest = succeed(sandbox.execute(_GUEST_VERSIONS)).stdout
+    beside = ", ".join(f"{name} {version}" for name, version in native.versions(interpreter).items())
+    counts = ", ".join(f"{name} {getattr(rounds, field)}" for name, field in _ROUNDS.items())
+    facts = {
+        "Date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "Machine": f"{_cpu_model()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+        "Load average at start": ", ".join(f"{value:.1f}" for value in load) + " (1, 5, 15 minutes)",
+        "Host": f"Python {platform.python_version()}, wasmtime {metadata.version('wasmtime')}, "
+        f"wasm-kernel {metadata.version('wasm-kernel')}",
+        "Guest": guest,
+        "Native": beside,
+        "Rounds": counts,
+        "Taken": f"{taken:.0f} s",
+    }
+    title = "# Measurements" + (" (quick: few rounds, not to be quoted)" if quick else "")
+    how = (
+        "Made by `python -m bench`. Contenders alternate within each round, in rotating order. A cell is the median "
+        "over the rounds with the best in brackets; a ratio is the median of the rounds' own ratios."
+    )
+    return "\n".join([title, "", how, "", *(f"* {name}: {value}" for name, value in facts.items()), ""])
+
+
+_ROUNDS = {
+    "start": "start",
+    "no-op": "noop",
+    "prints": "prints",
+    "interrupt": "interrupts",
+    "memory": "memory",
+    "threads": "threads",
+    "CPU": "cpu",
+}
+
+
+def _cpu_model() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or "unknown CPU"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -107,6 +107,7 @@ class Scene:
                 self.execute(attack.first)
             result = self.execute(attack.code)
             verdict.said = f"{result.outcome.kind.value} {result.outcome.cause} {result.stdout[-300:]!r}"
+            verdict.said += f" {result.stderr[-300:]!r}"
             if result.error is not None:
                 verdict.said += f" {result.error.name}: {result.error.value[:300]}"
             verdict.breaches += self.breaches(attack, result)
@@ -214,6 +215,11 @@ def _parameter(attack: Attack, *, in_depth: bool) -> Any:
     return pytest.param(attack, id=f"{attack.name} (in depth)" if in_depth else attack.name, marks=marks)
 
 
+def quietly(code: str, words: str = "") -> str:
+    """Guest code that says in one line what it raised: IPython's tracebacks take long. ``words`` run before it."""
+    return f"import sys{words}\ntry:\n    exec({code!r})\nexcept BaseException as e:\n    print(repr(e)[:300], file=sys.stderr)\n"
+
+
 # ---- looking at the host
 
 
@@ -234,16 +240,15 @@ def count_descriptors(folder: Path) -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def all_files(*folders: Path) -> Iterator[Path]:
-    """Everything below some folders that is not a folder, links not followed."""
+def all_entries(*folders: Path) -> Iterator[Path]:
+    """Everything below some folders, links not followed."""
     for folder in folders:
-        for where, folders_here, names in os.walk(folder):
-            yield from (Path(where) / name for name in names)
-            yield from (path for name in folders_here if (path := Path(where) / name).is_symlink())
+        for where, inner, names in os.walk(folder):
+            yield from (Path(where) / name for name in [*inner, *names])
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's bytes; none if it is a link, or gone."""
+    """A file's bytes; none if it is a link, a folder, or gone."""
     if path.is_symlink():
         return b""
     with contextlib.suppress(OSError):

@@ -8,7 +8,7 @@ import secrets
 import unicodedata
 from pathlib import Path
 
-from tests.attacks.harness import Attack, Scene, all_files, empty, everything_said, read_bytes
+from tests.attacks.harness import Attack, Scene, all_entries, empty, everything_said, quietly, read_bytes
 from wasm_kernel import SandboxResult
 
 HIDDEN = ".metadata.json"
@@ -52,7 +52,7 @@ class HiddenScene(Scene):
                 found.append(f"{name} was changed: {before} is now {now}")
             elif self._secret not in (self.workspace / name).read_text():
                 found.append(f"{name} has other bytes")
-            if str(before[0]) in result.stdout.split() or str(_MTIME) in result.stdout:
+            if str(_MTIME) in result.stdout:
                 found.append(f"the guest knows what a stat of {name} says")
         found += self._strange_entries()
         said = everything_said(result)
@@ -64,17 +64,14 @@ class HiddenScene(Scene):
 
     def _strange_entries(self) -> list[str]:
         found = []
-        for where, folders, names in os.walk(self.workspace):
-            for name in [*folders, *names]:
-                path = Path(where) / name
-                if path.parent == self.workspace and name in self._before:
-                    continue
-                if is_hidden(name):
-                    found.append(f"a new entry {name!r}")
-                if path.is_symlink() and any(is_hidden(part) for part in os.readlink(path).split("/")):
-                    found.append(f"a link {name!r} to {os.readlink(path)!r}")
-        for path in all_files(self.workspace, self.scratch):
-            if path.name not in self._before and self._secret.encode() in read_bytes(path):
+        for path in all_entries(self.workspace, self.scratch):
+            if path.parent == self.workspace and path.name in self._before:
+                continue
+            if is_hidden(path.name):
+                found.append(f"a new entry {path.name!r}")
+            if path.is_symlink() and any(is_hidden(part) for part in os.readlink(path).split("/")):
+                found.append(f"a link {path.name!r} to {os.readlink(path)!r}")
+            if self._secret.encode() in read_bytes(path):
                 found.append(f"a copy of the secret in {path.name!r}")
         return found
 
@@ -88,7 +85,7 @@ def is_hidden(name: str) -> bool:
 
 def attack(name: str, code: str, first: str = "", hole: str = "") -> Attack:
     """An attack in the words all of these share: P is the hidden file's path, N its name."""
-    return Attack(name, _WORDS + code, first=_WORDS + first if first else "", hole=hole)
+    return Attack(name, quietly(code, _WORDS), first=quietly(first, _WORDS) if first else "", hole=hole)
 
 
 _WORDS = f"""

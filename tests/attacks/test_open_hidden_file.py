@@ -27,10 +27,10 @@ _MODES = [
     attack("os.open O_CREAT O_TRUNC", "os.open(P, os.O_RDWR | os.O_CREAT | os.O_TRUNC)"),
     attack("os.open O_CREAT O_EXCL of a new name", "os.open(P + '1', os.O_RDWR | os.O_CREAT | os.O_EXCL)"),
     attack("os.open O_NOFOLLOW", "print(os.read(os.open(P, os.O_RDONLY | os.O_NOFOLLOW), 1000))"),
-    attack("os.open O_NONBLOCK O_SYNC", "print(os.read(os.open(P, os.O_NONBLOCK | os.O_SYNC), 1000))"),
+    attack("os.open O_NONBLOCK O_SYNC", "print(os.read(os.open(P, os.O_RDONLY | os.O_NONBLOCK | os.O_SYNC), 1000))"),
     attack("os.open then ftruncate", "os.ftruncate(os.open(P, os.O_WRONLY), 3)"),
     attack("os.open then pwrite", "os.pwrite(os.open(P, os.O_WRONLY), b'!', 5)"),
-    attack("os.open then fstat", "print(os.fstat(os.open(P, os.O_RDONLY)).st_ino)"),
+    attack("os.open then fstat", "print(os.fstat(os.open(P, os.O_RDONLY)).st_mtime)"),
     attack("io.FileIO", "print(io.FileIO(P).readall())"),
     attack("io.open_code", "print(io.open_code(P).read())"),
     attack("kept open over two executions", "print(f.read())", first="f = open(P)"),
@@ -44,8 +44,8 @@ _PATHS = [
     attack("dot dot twice", "print(open('/app/sub/../folder/.././' + N).read())"),
     attack("relative from a folder", "os.chdir('/app/sub'); print(open('../' + N).read())"),
     attack("bytes", "print(open(os.fsencode(P)).read())"),
-    attack("folder descriptor", "d = os.open('/app', os.O_RDONLY); print(os.read(os.open(N, 0, dir_fd=d), 1000))"),
-    attack("the preopened descriptor", "print(os.read(os.open(N, 0, dir_fd=9), 1000))"),
+    attack("folder descriptor", "d = os.open('/app', os.O_RDONLY); print(os.read(os.open(N, os.O_RDONLY, dir_fd=d), 1000))"),
+    attack("the preopened descriptor", "print(os.read(os.open(N, os.O_RDONLY, dir_fd=9), 1000))"),
     attack("every descriptor there is", """
 for d in range(3, 60):
     try: print(os.read(os.open(N, os.O_RDONLY, dir_fd=d), 1000))
@@ -75,7 +75,7 @@ _OPENERS = [
     attack("shutil.move onto it", "shutil.move('/app/own.txt', P)"),
     attack("shutil.copytree", "shutil.copytree('/app', '/tmp/tree')"),
     attack("shutil.make_archive", "shutil.make_archive('/tmp/all', 'tar', '/app')"),
-    attack("tarfile", "import tarfile; tarfile.open('/tmp/t.tar', 'w').add(P)"),
+    attack("tarfile", "import tarfile\nwith tarfile.open('/tmp/t.tar', 'w') as t: t.add(P)"),
     attack("tarfile of the folder", "import tarfile\nwith tarfile.open('/tmp/t.tar', 'w') as t: t.add('/app')"),
     attack("tarfile extracted onto it", """
 import tarfile
@@ -93,12 +93,10 @@ import zipfile
 with zipfile.ZipFile('/tmp/z.zip', 'w') as z: z.writestr(N, 'gone')
 zipfile.ZipFile('/tmp/z.zip').extractall('/app')
 """),
-    attack("numpy.fromfile", "import numpy; print(bytes(numpy.fromfile(P, dtype='u1')))"),
     attack("numpy.tofile", "import numpy; numpy.zeros(3).tofile(P)"),
     attack("numpy.loadtxt", "import numpy; print(numpy.loadtxt(P, dtype=str))"),
     attack("numpy.genfromtxt", "import numpy; print(numpy.genfromtxt(P, dtype=str))"),
     attack("numpy.save", "import numpy; numpy.save(P, numpy.zeros(3))"),
-    attack("numpy.memmap", "import numpy; print(bytes(numpy.memmap(P, mode='r')))"),
     attack("pandas.read_csv", "import pandas; print(pandas.read_csv(P, header=None).to_string())"),
     attack("pandas.to_csv", "import pandas; pandas.DataFrame([1]).to_csv(P)"),
     attack("sqlite3 new database", "import sqlite3; sqlite3.connect(P + '.db').execute('create table t(x)')"),
@@ -117,7 +115,9 @@ c = sqlite3.connect(':memory:'); c.execute('create table t(x)'); c.commit(); c.e
     attack("magic cd and open", "get_ipython().run_line_magic('cd', '/app/sub'); print(open('../' + N).read())"),
     attack("matplotlib savefig", "import matplotlib.pyplot as plt; plt.figure(figsize=(1, 1)).savefig(P + '.png')"),
     attack("traceback of a fake file", """
-exec(compile('\\n1/0', P, 'exec'))
+import traceback
+try: exec(compile('1/0', P, 'exec'))
+except ZeroDivisionError: traceback.print_exc()
 """),
 ]  # fmt: skip
 
@@ -129,7 +129,9 @@ _STOPPED_BY_OTHERS = [
     attack("above the root", "print(open('/app/../app/' + N).read())"),
     attack("name with a NUL", "print(open('/app/own.txt\\0' + N).read())"),
     attack("overlong path", "print(open('/app/' + 'sub/../' * 1000 + N).read())"),
-    attack("folder descriptor and dots", "print(os.open('../' + N, 0, dir_fd=os.open('/app/sub', os.O_RDONLY)))"),
+    attack("folder descriptor and dots", "print(os.open('../' + N, os.O_RDONLY, dir_fd=os.open('/app/sub', os.O_RDONLY)))"),
+    attack("numpy.fromfile", "import numpy; print(bytes(numpy.fromfile(P, dtype='u1')))"),
+    attack("numpy.memmap", "import numpy; print(bytes(numpy.memmap(P, mode='r')))"),
     attack("bytes that are no UTF-8", "open(b'/app/.metadata\\xff.json', 'w').close()"),
 ]
 

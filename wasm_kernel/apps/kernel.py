@@ -41,6 +41,12 @@ def workspace_root() -> Path:
     return Path(given).expanduser() if given else Path(platformdirs.user_data_dir("wasm-kernel")) / "workspace"
 
 
+def _header(parent: dict[str, Any]) -> dict[str, Any]:
+    """What the guest may know of a request: enough for ipywidgets.Output to capture what it leads to."""
+    header = parent.get("header", {})
+    return {"msg_id": header.get("msg_id", ""), "msg_type": header.get("msg_type", "")}
+
+
 class WasmKernel(Kernel):
     """A kernel whose code runs sealed in WebAssembly."""
 
@@ -133,6 +139,7 @@ class WasmKernel(Kernel):
             "store_history": store_history,
             "user_expressions": user_expressions or {},
             "cell_id": cell_id,
+            "parent": _header(parent),
         }
         try:
             async with self._turns:
@@ -168,7 +175,7 @@ class WasmKernel(Kernel):
         name, value = (error.name, error.value) if error else (how.cause, how.message)
         traceback = error.traceback if error else []
         if not traceback:  # nothing was shown yet: the guest could not say it itself
-            value = ". ".join(part for part in (how.message, how.next_step) if part)
+            value = "\n→ ".join(part for part in (how.message, how.next_step) if part)
             return {**self._failed(parent, name, value), **reply}
         if how.state_lost:
             self._publish(parent, "stream", {"name": "stderr", "text": f"{how.message}\n"})
@@ -237,7 +244,13 @@ class WasmKernel(Kernel):
 
     async def _comm(self, action: str, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """A widget message for the guest; it waits for the cell that runs."""
-        request = {"op": "comm", "action": action, "content": parent["content"], "metadata": parent.get("metadata", {})}
+        request = {
+            "op": "comm",
+            "action": action,
+            "content": parent["content"],
+            "metadata": parent.get("metadata", {}),
+            "parent": _header(parent),
+        }
         buffers = tuple(bytes(b) for b in parent.get("buffers", ()))
         async with self._turns:
             if self._sandbox is not None:

@@ -227,6 +227,7 @@ _REQUESTS = {
 def turn():
     """One request, one reply."""
     request, buffers = wire.decode(_host.call(wire.encode_event(wire.NextRequest())))
+    _shell.kernel.parent = {"header": request.get("parent") or {"msg_id": ""}}
     start = request.get("fresh")
     if start is not None:
         fresh(bytes.fromhex(start["seed"]), start["env"])

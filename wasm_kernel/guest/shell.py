@@ -74,10 +74,12 @@ class ResultHook(DisplayHook):
 
 
 class Kernel:
-    """What libraries reach for as ``get_ipython().kernel``."""
+    """What libraries reach for as ``get_ipython().kernel``; ipywidgets.Output asks for the request's header."""
 
     implementation = "wasm_kernel"
-    parent = types.MappingProxyType({"header": {"msg_id": ""}})
+
+    def __init__(self):
+        self.parent = {"header": {"msg_id": ""}}
 
     @property
     def comm_manager(self):
@@ -85,10 +87,10 @@ class Kernel:
 
     @property
     def _parent_header(self):
-        return dict(self.parent)
+        return self.parent
 
     def get_parent(self, channel=None):
-        return dict(self.parent)
+        return self.parent
 
 
 class ZMQInteractiveShell(InteractiveShell):

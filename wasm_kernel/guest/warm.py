@@ -120,6 +120,7 @@ def _settle(shell):
     shell.history_manager.reset(new_session=False)
     shell.reset(new_session=False)
     shell.execution_count = 1
+    shell.payload_manager.clear_payload()
     shell.last_traceback = None
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         if hasattr(sys, name):

@@ -161,9 +161,7 @@ def _load(eng: Engine, entry: Entry, name: str) -> Module:
         return eng.load(entry.path / f"{name}.cwasm")
     except ValueError as e:  # not what this wasmtime writes: damaged, or from elsewhere
         cache.remove(entry)
-        raise ImageMissing(
-            f"the compiled module was damaged ({e}); run `wasm-kernel install`"
-        ) from None
+        raise ImageMissing(f"the compiled module was damaged ({e}); run `wasm-kernel install`") from None
 
 
 def mounts(

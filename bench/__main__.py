@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench import native
-from bench.programs import PROGRAMS
 from bench.report import Section
+from bench.rounds import Tick
 from bench.setting import FULL, QUICK, Rounds, Setting, succeed
 from bench.subjects import cpu, interrupt, memory, noop, prints, start, threads
 from wasm_kernel import create_sandbox
@@ -26,14 +26,14 @@ from wasm_kernel import create_sandbox
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
 # Memory goes first: while this process has no image mapped, nothing shares its pages with the measured ones.
-SUBJECTS: dict[str, tuple[Callable[[Setting], Section], Callable[[Rounds], int]]] = {
-    "memory": (memory.run, lambda rounds: rounds.memory),
-    "start": (start.run, lambda rounds: rounds.start),
-    "noop": (noop.run, lambda rounds: rounds.noop),
-    "prints": (prints.run, lambda rounds: rounds.prints),
-    "interrupt": (interrupt.run, lambda rounds: rounds.interrupts),
-    "threads": (threads.run, lambda rounds: rounds.threads),
-    "cpu": (cpu.run, lambda rounds: rounds.cpu * len(PROGRAMS)),
+SUBJECTS: dict[str, Callable[[Setting], Section]] = {
+    "memory": memory.run,
+    "start": start.run,
+    "noop": noop.run,
+    "prints": prints.run,
+    "interrupt": interrupt.run,
+    "threads": threads.run,
+    "cpu": cpu.run,
 }
 ORDER = ("start", "noop", "prints", "interrupt", "memory", "threads", "cpu")  # in the report
 
@@ -44,16 +44,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(stderr=True)
     chosen = [name for name in SUBJECTS if not options.only or name in options.only]
     rounds = QUICK if options.quick else FULL
-    started, load = time.monotonic(), os.getloadavg()
     interpreter = native.python(console.print)
+    started, load = time.monotonic(), os.getloadavg()
     sections: dict[str, Section] = {}
     with tempfile.TemporaryDirectory(prefix="wasm-kernel-bench-") as folder:
         with _bar(console) as bar:
             for name in chosen:
-                run, steps = SUBJECTS[name]
-                task = bar.add_task(name, total=steps(rounds))
-                setting = Setting(interpreter, Path(folder), rounds, lambda task=task: bar.advance(task))  # type: ignore[misc]
-                sections[name] = run(setting)
+                if not console.is_terminal:
+                    console.print(f"Measuring: {name} ...")
+                setting = Setting(interpreter, Path(folder), rounds, _ticker(bar, name))
+                sections[name] = SUBJECTS[name](setting)
         head = _head(interpreter, Path(folder), rounds, load, time.monotonic() - started, quick=options.quick)
     text = "\n".join([head, *(sections[name].markdown() for name in ORDER if name in sections)])
     print(text)
@@ -75,9 +75,19 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-    )
+    columns = (TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    # A thread that draws it would hold the interpreter lock while something is measured.
+    return Progress(*columns, console=console, auto_refresh=False)
+
+
+def _ticker(bar: Progress, name: str) -> Tick:
+    task = bar.add_task(name, total=None)
+
+    def tick(done: int, total: int) -> None:
+        bar.update(task, completed=done, total=total, refresh=True)
+
+    bar.refresh()
+    return tick
 
 
 _GUEST_VERSIONS = """

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 Measure = Callable[[], Mapping[str, float]]
+Tick = Callable[[int, int], None]  # told how much is done, and of how much
 
 
 class Samples:
@@ -45,20 +47,20 @@ def rotated(contenders: Sequence[Measure], turn: int) -> list[Measure]:
     return [*contenders[start:], *contenders[:start]]
 
 
-def interleave(contenders: Sequence[Measure], rounds: int, tick: Callable[[], None], warm_up: bool = True) -> Samples:
+def interleave(contenders: Sequence[Measure], rounds: int, tick: Tick, warm_up: bool = True) -> Samples:
     """Let the contenders take turns. A warm-up round, whose numbers are thrown away, fills caches first."""
     if warm_up:
         for measure in contenders:
             measure()
     samples = Samples()
     for turn in range(rounds):
-        for measure in rotated(contenders, turn):
+        for place, measure in enumerate(rotated(contenders, turn), 1):
             samples.add(measure())
-        tick()
+            tick(turn * len(contenders) + place, rounds * len(contenders))
     return samples
 
 
 def percentile(values: Sequence[float], share: float) -> float:
     """The value which this share of the values does not pass (nearest rank)."""
     ranked = sorted(values)
-    return ranked[min(len(ranked) - 1, int(share * len(ranked)))]
+    return ranked[math.ceil(share * len(ranked)) - 1]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.rounds import Tick
 from wasm_kernel import BaseSandbox, ExecutionPolicy, SandboxResult, create_sandbox
 
 
@@ -37,7 +38,7 @@ class Setting:
     native: Path
     folder: Path
     rounds: Rounds
-    tick: Callable[[], None]
+    tick: Tick
 
     def workspace(self) -> Path:
         """A new empty folder."""

@@ -81,7 +81,7 @@ def _round(setting: Setting, found: Samples, turn: int) -> None:
         def one_thread(call: str) -> float:
             return float(single.run(f"result = {call}"))
 
-        for number_of, program in enumerate(PROGRAMS):
+        for place, program in enumerate(PROGRAMS, 1):
             call = f"timed({program.source!r}, {setting.rounds.cpu_repeats})"
             contenders = [
                 _measure(f"{program.name} guest", guest, call),
@@ -89,9 +89,9 @@ def _round(setting: Setting, found: Samples, turn: int) -> None:
             ]
             if program.threaded:
                 contenders.append(_measure(f"{program.name} one thread", one_thread, call))
-            for measure in rotated(contenders, turn + number_of):
+            for measure in rotated(contenders, turn + place):
                 found.add(measure())
-            setting.tick()
+            setting.tick(turn * len(PROGRAMS) + place, setting.rounds.cpu * len(PROGRAMS))
 
 
 def _measure(name: str, timed: Callable[[str], float], call: str) -> Callable[[], Mapping[str, float]]:

@@ -5,7 +5,7 @@ what was breached; the guest's own opinion never counts. A `Family` is a list of
 the context manager that switches their guard off. Its tests come from `AttackTests`:
 
 * every attempt is held back by the real guard;
-* every counted attempt breaches when the guard is off, so the judge can see it;
+* every counted attempt breaches when the guard is off, so the judge can see it, and harmless code does not;
 * afterwards the sandbox works, and the host holds no more descriptors than before.
 
 Attacks that something else also stops (wasmtime, the file system) cannot breach with our guard off. They are listed
@@ -50,6 +50,9 @@ class Attack:
 
     def __str__(self) -> str:
         return self.name
+
+
+_HARMLESS = Attack("harmless", "print(len('harmless'))")
 
 
 @dataclass
@@ -166,7 +169,7 @@ class Family:
             scene = self.scene(folder, guarded)
             stack.callback(lambda: scene.close())
             attacks = [*self.attacks, *self.in_depth] if guarded else self.attacks
-            verdicts = {attack.name: scene.attempt(attack) for attack in attacks}
+            verdicts = {attack.name: scene.attempt(attack) for attack in [_HARMLESS, *attacks]}
             works = scene.works()
         return Verdicts(verdicts, works, count_descriptors(folder) - descriptors)
 
@@ -204,6 +207,10 @@ class AttackTests:
     def test_is_seen_without_the_guard(self, counted: Attack, unguarded: Verdicts) -> None:
         verdict = unguarded.by_name[counted.name]
         assert verdict.breaches, str(verdict)
+
+    def test_harmless_code_is_no_breach(self, guarded: Verdicts, unguarded: Verdicts) -> None:
+        for verdict in (guarded.by_name[_HARMLESS.name], unguarded.by_name[_HARMLESS.name]):
+            assert not verdict.breaches, str(verdict)
 
     def test_leaves_the_host_unharmed(self, guarded: Verdicts) -> None:
         assert not guarded.works

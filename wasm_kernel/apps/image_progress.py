@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import json
+import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -24,47 +25,47 @@ class BuildFailed(Exception):
     """The image could not be built; the message says why and what to do."""
 
 
-async def build_with_progress(publish: Publish) -> None:
-    """Build the image, or wait for the process that does, and show how far it is."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "wasm_kernel.apps.cli",
-        "image",
-        "build",
-        "--json",
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    display_id = str(uuid.uuid4())
-    started, shown = time.monotonic(), 0.0
-    kind = "display_data"
-    assert process.stdout is not None
-    assert process.stderr is not None
-    try:
-        async for line in process.stdout:
-            try:
-                state = json.loads(line)
-            except ValueError:
-                continue
-            if time.monotonic() - shown < 0.5 and state.get("fraction", 0) < 1:
-                continue
-            shown = time.monotonic()
-            publish(kind, _picture(state, shown - started, display_id))
-            kind = "update_display_data"
-        problem = (await process.stderr.read()).decode(errors="replace").strip()
-        if await process.wait() != 0:
-            raise BuildFailed(
-                f"the sandbox's image could not be built. {problem}\nRun `wasm-kernel doctor` in a terminal."
+class ImageBuild:
+    """One build, or the wait for the process that does it."""
+
+    def __init__(self, publish: Publish) -> None:
+        self._publish = publish
+        self._cancelled = False
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(self) -> None:
+        """Build, showing how far it is. Raises `BuildFailed`, or KeyboardInterrupt after `cancel`."""
+        display_id = str(uuid.uuid4())
+        started, shown, kind = time.monotonic(), 0.0, "display_data"
+        command = [sys.executable, "-m", "wasm_kernel.apps.cli", "image", "build", "--json"]
+        with tempfile.TemporaryFile("w+") as errors:
+            process = self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
             )
-    finally:
-        if process.returncode is None:
-            process.kill()
-    elapsed = time.monotonic() - started
-    publish(
-        kind, _bundle(f"wasm-kernel: the sandbox is ready ({elapsed:.0f} s, once on this machine)", 1.0, display_id)
-    )
+            assert process.stdout is not None
+            with process.stdout:
+                for line in process.stdout:
+                    state = json.loads(line)
+                    if time.monotonic() - shown < 0.5 and state["fraction"] < 1:
+                        continue
+                    shown = time.monotonic()
+                    self._publish(kind, _picture(state, shown - started, display_id))
+                    kind = "update_display_data"
+            status = process.wait()
+            if self._cancelled:
+                raise KeyboardInterrupt
+            if status != 0:
+                errors.seek(0)
+                problem = errors.read().strip()
+                raise BuildFailed(f"the sandbox's image could not be built. {problem}\n→ run `wasm-kernel doctor`")
+        text = f"wasm-kernel: the sandbox is ready ({time.monotonic() - started:.0f} s, once on this machine)"
+        self._publish(kind, _bundle(text, 1.0, display_id))
+
+    def cancel(self) -> None:
+        """Stop waiting. Callable from any thread."""
+        self._cancelled = True
+        if self._process is not None:
+            self._process.terminate()
 
 
 def _picture(state: dict[str, Any], elapsed: float, display_id: str) -> dict[str, Any]:

@@ -10,9 +10,11 @@ import asyncio
 import os
 import sys
 import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import platformdirs
 import zmq
@@ -20,7 +22,7 @@ from ipykernel.kernelbase import Kernel
 from jupyter_client.session import Session
 
 from wasm_kernel import __version__
-from wasm_kernel.apps.image_progress import BuildFailed, build_with_progress
+from wasm_kernel.apps.image_progress import BuildFailed, ImageBuild
 from wasm_kernel.errors import SandboxError, WasmKernelError
 from wasm_kernel.guest import wire
 from wasm_kernel.host import image, workspace
@@ -28,6 +30,7 @@ from wasm_kernel.host.sandbox import Sandbox
 from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.policy import ExecutionPolicy
 
+T = TypeVar("T")
 _MESSAGE_TYPES = {
     wire.DisplayData: "display_data",
     wire.UpdateDisplay: "update_display_data",
@@ -69,8 +72,10 @@ class WasmKernel(Kernel):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._sandbox: Sandbox | None = None
-        self._building: asyncio.Future[None] | None = None
-        self._turns = asyncio.Lock()  # one request at a time for the guest
+        self._building: ImageBuild | None = None
+        # One request at a time for the guest, in order. ipykernel's handlers run on several event loops.
+        self._turns = ThreadPoolExecutor(1, "wasm-kernel-turns")
+        self._busy = 0
         for action in ("comm_open", "comm_msg", "comm_close"):
             self.shell_handlers[action] = partial(self._comm, action)
 
@@ -81,12 +86,23 @@ class WasmKernel(Kernel):
 
     # ---- the sandbox
 
-    async def _ready(self, parent: dict[str, Any]) -> Sandbox:
+    async def _in_turn(self, work: Callable[[], T]) -> T:
+        """Do something with the guest when what was asked before is done."""
+        self._busy += 1
+        try:
+            return await asyncio.wrap_future(self._turns.submit(work))
+        finally:
+            self._busy -= 1
+
+    def _ready(self, parent: dict[str, Any]) -> Sandbox:
         """The sandbox; the first cell on a machine waits for the image, and sees how far it is."""
         if self._sandbox is None:
             if not image.is_built():
-                self._building = asyncio.ensure_future(build_with_progress(partial(self._publish, parent)))
-                await self._building
+                self._building = ImageBuild(partial(self._publish, parent))
+                try:
+                    self._building.run()
+                finally:
+                    self._building = None
             folder = workspace.prepare(workspace_root() / str(uuid.uuid4()))
             self._sandbox = Sandbox(image.load(), folder, ExecutionPolicy())
         return self._sandbox
@@ -141,18 +157,15 @@ class WasmKernel(Kernel):
             "cell_id": cell_id,
             "parent": _header(parent),
         }
+
+        def run() -> SandboxResult:
+            sandbox = self._ready(parent)
+            ask = partial(self._ask, sandbox, parent, ident) if allow_stdin else None
+            return sandbox.execute(code, on_event=partial(self._show, parent, silent), on_input=ask, options=options)
+
         try:
-            async with self._turns:
-                sandbox = await self._ready(parent)
-                run = partial(
-                    sandbox.execute,
-                    code,
-                    on_event=partial(self._show, parent, silent),
-                    on_input=partial(self._ask, sandbox, parent, ident) if allow_stdin else None,
-                    options=options,
-                )
-                result = await asyncio.get_running_loop().run_in_executor(None, run)
-        except asyncio.CancelledError:
+            result = await self._in_turn(run)
+        except KeyboardInterrupt:
             return self._failed(
                 parent, "KeyboardInterrupt", "waiting for the sandbox's image was interrupted; run again"
             )
@@ -203,18 +216,13 @@ class WasmKernel(Kernel):
         return ""
 
     async def _guest(self, request: dict[str, Any], otherwise: dict[str, Any]) -> dict[str, Any]:
-        """Ask the guest something small; ``otherwise`` when it is busy or not there."""
-        sandbox = self._sandbox
-        if sandbox is None and image.is_built():
-            async with self._turns:
-                sandbox = await self._ready({})
-        if sandbox is None or self._turns.locked():
+        """Ask the guest something small; ``otherwise`` when it is busy or there is none yet to ask."""
+        if self._busy or not (self._sandbox is not None or image.is_built()):
             return otherwise
-        async with self._turns:
-            try:
-                reply = await asyncio.get_running_loop().run_in_executor(None, sandbox.ask, request)
-            except SandboxError:
-                return otherwise
+        try:
+            reply = await self._in_turn(lambda: self._ready({}).ask(request))
+        except SandboxError:
+            return otherwise
         return reply if reply.get("status") != "error" else otherwise
 
     async def do_complete(self, code: str, cursor_pos: int | None) -> dict[str, Any]:
@@ -252,18 +260,17 @@ class WasmKernel(Kernel):
             "parent": _header(parent),
         }
         buffers = tuple(bytes(b) for b in parent.get("buffers", ()))
-        async with self._turns:
-            if self._sandbox is not None:
-                run = partial(self._sandbox.ask, request, buffers, partial(self._show, parent, False))
-                await asyncio.get_running_loop().run_in_executor(None, run)
+        sandbox = self._sandbox
+        if sandbox is not None:
+            await self._in_turn(lambda: sandbox.ask(request, buffers, partial(self._show, parent, False)))
 
     async def interrupt_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """KeyboardInterrupt in the guest. Runs on the control thread, whatever the cell does."""
         building = self._building
         if self._sandbox is not None:
             self._sandbox.interrupt()
-        elif building is not None and not building.done():
-            building.get_loop().call_soon_threadsafe(building.cancel)
+        elif building is not None:
+            building.cancel()
         self._wire.send(stream, "interrupt_reply", {"status": "ok"}, parent, ident=ident)
 
     async def do_shutdown(self, restart: bool) -> dict[str, Any]:
@@ -273,4 +280,7 @@ class WasmKernel(Kernel):
                 stream.flush_timeout = 0.1  # else the control thread may wait 10 s for a stopped IO thread
         if self._sandbox is not None:
             self._sandbox.close(timeout=2)
+        if self._building is not None:
+            self._building.cancel()
+        self._turns.shutdown(wait=False, cancel_futures=True)
         return {"status": "ok", "restart": restart}

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test bench lint lock test-ipython clean
+.PHONY: image run test bench lint lock test-ipython clean
 
 $(STAMP): pyproject.toml
 	@echo "Setting up $(VENV) ..."
@@ -21,7 +21,9 @@ run: image
 	$(BIN)/wasm-kernel install --sys-prefix --no-image
 	$(BIN)/jupyter lab --notebook-dir examples examples/tour.ipynb
 
-test: image lint
+# The tests also need the flavour that counts fuel.
+test: $(STAMP) lint
+	@$(BIN)/wasm-kernel image build --metered
 	$(BIN)/python -m pytest
 
 lint: $(STAMP)

@@ -91,7 +91,7 @@ def run_tests(name):
         vars(stream).pop("write", None)  # the shell of the cell we are in listens there
     configure_inline_support.current_backend = "unset"
     builtins.input = read_line
-    os.environ.pop("FORCE_COLOR")
+    os.environ.pop("FORCE_COLOR", None)
     asyncio._set_running_loop(None)
 
     report = open("/app/report.jsonl", "w", buffering=1)
@@ -103,8 +103,8 @@ def run_tests(name):
             print(json.dumps({"collected": len(session.items)}), file=report)
 
         def pytest_collectreport(self, report):
-            if report.failed:
-                self.write(report.nodeid, "failed", report)
+            if report.outcome != "passed":
+                self.write(report.nodeid, report.outcome, report)
 
         def pytest_runtest_logreport(self, report):
             # One outcome per test: an error in its fixtures is a failure of it.
@@ -120,8 +120,8 @@ def run_tests(name):
             record = {"test": test, "outcome": outcome}
             if reason is not None:
                 crash = getattr(reason.longrepr, "reprcrash", None)
-                record["reason"] = crash.message if crash else str(reason.longrepr)
                 record["details"] = str(reason.longrepr)
+                record["reason"] = crash.message if crash else record["details"].rpartition("\\n")[2]
             print(json.dumps(record), file=report)
 
     pytest.main(["-q", "--no-header", "-p", "no:cacheprovider", "--durations=0", "tests/" + name], plugins=[Report()])
@@ -252,8 +252,7 @@ def main() -> int:
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="only these test files; then no pass count is required"
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="show why tests failed")
-    parser.add_argument("-vv", "--details", action="store_true", help="show tracebacks")
+    parser.add_argument("-v", action="count", default=0, dest="verbosity", help="say why tests failed; -vv: tracebacks")
     options = parser.parse_args()
     started = time.monotonic()
     ready_image()
@@ -267,12 +266,15 @@ def main() -> int:
             report = done.result()
             total += report.outcomes
             print(report.line(), flush=True)
-            for failure in report.failures if options.verbose or options.details else ():
-                reason = failure["details"] if options.details else failure["reason"].partition("\n")[0]
+            for failure in report.failures if options.verbosity else ():
+                reason = failure["details"] if options.verbosity > 1 else failure["reason"].partition("\n")[0]
                 print(f"    {failure['test']}: {reason}", flush=True)
-    print(f"in {time.monotonic() - started:.0f} s, of {WANTED_PASSES} passes wanted:")
+    enough = bool(options.files) or total["passed"] >= WANTED_PASSES
+    print(
+        f"{len(names)} files in {time.monotonic() - started:.0f} s" + ("" if enough else f"; {WANTED_PASSES} must pass")
+    )
     print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
-    return 0 if options.files or total["passed"] >= WANTED_PASSES else 1
+    return 0 if enough else 1
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@
 '42\\n'
 """
 
+from typing import TYPE_CHECKING, Any
+
 from wasm_kernel.errors import (
     ConfigurationError,
     ImageError,
@@ -14,6 +16,7 @@ from wasm_kernel.errors import (
     SandboxBusy,
     SandboxClosed,
     SandboxError,
+    SessionLocked,
     WasmKernelError,
 )
 from wasm_kernel.guest.wire import (
@@ -32,9 +35,73 @@ from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.sandboxes import BaseSandbox, RuntimeType, create_sandbox
 
+if TYPE_CHECKING:
+    from wasm_kernel.host.folder import PathRefused
+    from wasm_kernel.model.records import SessionRecord
+    from wasm_kernel.model.retention import RetentionPolicy
+    from wasm_kernel.sessions.archive import ArchiveResult, BadArchive, archive_sessions, export_session, import_session
+    from wasm_kernel.sessions.catalog import (
+        create_session_sandbox,
+        delete_session_workspace,
+        get_session_sandbox,
+        repair_session_metadata,
+    )
+    from wasm_kernel.sessions.files import (
+        SessionFile,
+        delete_session_path,
+        list_session_files,
+        open_session_file,
+        read_session_file,
+        write_session_file,
+    )
+    from wasm_kernel.sessions.pruning import PruneResult, prune_sessions
+
 __version__ = "0.1.0"
 
+# Imported when first asked for: a kernel's first cell needs none of them.
+_LATER = {
+    "PathRefused": "host.folder",
+    "SessionRecord": "model.records",
+    "RetentionPolicy": "model.retention",
+    **dict.fromkeys(
+        ("ArchiveResult", "BadArchive", "archive_sessions", "export_session", "import_session"), "sessions.archive"
+    ),
+    **dict.fromkeys(
+        ("create_session_sandbox", "delete_session_workspace", "get_session_sandbox", "repair_session_metadata"),
+        "sessions.catalog",
+    ),
+    **dict.fromkeys(
+        (
+            "SessionFile",
+            "delete_session_path",
+            "list_session_files",
+            "open_session_file",
+            "read_session_file",
+            "write_session_file",
+        ),
+        "sessions.files",
+    ),
+    **dict.fromkeys(("PruneResult", "prune_sessions"), "sessions.pruning"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
+
 __all__ = [
+    "ArchiveResult",
+    "BadArchive",
     "BaseSandbox",
     "ClearOutput",
     "Comm",
@@ -50,15 +117,34 @@ __all__ = [
     "InputRequest",
     "Outcome",
     "OutcomeKind",
+    "PathRefused",
+    "PruneResult",
+    "RetentionPolicy",
     "RuntimeType",
     "SandboxBusy",
     "SandboxClosed",
     "SandboxError",
     "SandboxLogger",
     "SandboxResult",
+    "SessionFile",
+    "SessionLocked",
+    "SessionRecord",
     "Stream",
     "UpdateDisplay",
     "WasmKernelError",
     "__version__",
+    "archive_sessions",
     "create_sandbox",
+    "create_session_sandbox",
+    "delete_session_path",
+    "delete_session_workspace",
+    "export_session",
+    "get_session_sandbox",
+    "import_session",
+    "list_session_files",
+    "open_session_file",
+    "prune_sessions",
+    "read_session_file",
+    "repair_session_metadata",
+    "write_session_file",
 ]

@@ -4,6 +4,7 @@
     ├── ConfigurationError (also ValueError)   a value the caller gave is wrong
     ├── ImageError                             the image is missing, damaged or cannot be built
     │   └── ImageMissing                       nothing is built yet, and building was not allowed here
+    ├── SessionLocked                          another process, or another sandbox, uses the session
     └── SandboxError                           the sandbox itself failed, not the code in it
         ├── SandboxClosed                      it was used after close()
         └── SandboxBusy                        a second execute while one runs
@@ -30,6 +31,10 @@ class ImageError(WasmKernelError):
 
 class ImageMissing(ImageError):
     """No image is built yet, and this call may not build one."""
+
+
+class SessionLocked(WasmKernelError):
+    """Another process uses this session; the message names it."""
 
 
 class SandboxError(WasmKernelError):

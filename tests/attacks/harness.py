@@ -75,6 +75,7 @@ class Scene:
         self.folder, self.guarded = folder, guarded
         self.workspace = folder / "workspace"
         self.events: list[Event] = []
+        self.stack = ExitStack()  # what `close` undoes
         self.sandbox = self._create()
 
     def _create(self) -> BaseSandbox:
@@ -136,6 +137,7 @@ class Scene:
     def close(self) -> None:
         """Give everything back."""
         self.sandbox.close()
+        self.stack.close()
 
 
 @dataclass

@@ -45,13 +45,9 @@ class _SharedScene(Scene):
     def _create(self) -> BaseSandbox:
         for guest in _SHARED:
             self._host_of(guest).mkdir(parents=True, exist_ok=True)
-        self._patch = _mounted(self.folder / "shared", writable=not self.guarded)
-        self._patch.__enter__()
+        self.stack.close()
+        self.stack.enter_context(_mounted(self.folder / "shared", writable=not self.guarded))
         return super()._create()
-
-    def close(self) -> None:
-        super().close()
-        self._patch.__exit__(None, None, None)
 
     def _host_of(self, guest: str) -> Path:
         return self.folder / "shared" / guest.strip("/").replace("/", "-")

@@ -134,15 +134,20 @@ def create_sandbox(
     The first time on a machine this builds the image, which takes a few minutes and shows its progress; run
     `wasm-kernel install` beforehand to choose the moment. Afterwards a sandbox is ready in milliseconds.
     """
-    if runtime != RuntimeType.PYTHON:
-        known = ", ".join(repr(r.value) for r in RuntimeType)
-        raise ConfigurationError(f"runtime is {runtime!r}; this version runs {known}")
+    check_runtime(runtime)
     policy = policy or ExecutionPolicy()
     if not isinstance(policy, ExecutionPolicy):
         raise ConfigurationError(f"policy is {policy!r}; it must be an ExecutionPolicy")
     folder = prepared(workspace)
     img = ready_image(metered=policy.fuel_budget is not None)
     return BaseSandbox(Sandbox(img, folder, policy), logger or SandboxLogger())
+
+
+def check_runtime(runtime: RuntimeType | str) -> None:
+    """Refuse a language we do not run."""
+    if runtime != RuntimeType.PYTHON:
+        known = ", ".join(repr(r.value) for r in RuntimeType)
+        raise ConfigurationError(f"runtime is {runtime!r}; this version runs {known}")
 
 
 def prepared(folder: Path | str) -> Path:

@@ -1,0 +1,213 @@
+"""Sessions on disk: their metadata files, replaced atomically, and the locks that say who uses them.
+
+workspace_root/<session_id>/                 what the guest sees as /app
+workspace_root/<session_id>/.metadata.json   hidden from the guest, as is every name that begins so
+workspace_root/.wasm-kernel/locks/<id>       held (flock) while a sandbox of the session lives
+workspace_root/.wasm-kernel/gate             shared while a lock is taken, exclusive while sessions are removed
+workspace_root/.wasm-kernel/trash/           removed sessions on their way out
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from wasm_kernel.errors import SessionLocked
+from wasm_kernel.host.workspace import METADATA_NAME
+from wasm_kernel.model.records import BadRecord, SessionRecord, parse_record
+
+STATE_FOLDER = ".wasm-kernel"
+_MAX_METADATA = 1 << 20
+_SYNC_EVERY = 30.0
+
+
+def read_record(folder: Path) -> SessionRecord | None:
+    """A session's metadata; None when it has none. `BadRecord` when it cannot be understood."""
+    try:
+        handle = os.open(folder / METADATA_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as e:
+        raise BadRecord(f"cannot be read: {e.strerror}") from None
+    try:
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode) or info.st_size > _MAX_METADATA:
+            raise BadRecord("not an ordinary file of reasonable size")
+        data = os.read(handle, _MAX_METADATA)
+    finally:
+        os.close(handle)
+    return parse_record(data)
+
+
+def write_record(folder: Path, record: SessionRecord, *, sync: bool) -> None:
+    """Replace a session's metadata: whole or not at all. ``sync`` makes it survive a power cut right away."""
+    data = record.to_json()
+    temporary = folder / f"{METADATA_NAME}.{secrets.token_hex(6)}"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(handle, data)
+        if sync:
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+    try:
+        temporary.replace(folder / METADATA_NAME)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if sync:
+        sync_folder(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class RecordKeeper:
+    """Refreshes one session's metadata often and cheaply: synced at most every half minute, and at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._synced = time.monotonic()
+        self._unsynced = False
+
+    def replace(self, record: SessionRecord) -> None:
+        """Write a newer record."""
+        due = time.monotonic() - self._synced > _SYNC_EVERY
+        write_record(self._folder, record, sync=due)
+        self._unsynced = not due
+        if due:
+            self._synced = time.monotonic()
+
+    def close(self) -> None:
+        """Make the last record last."""
+        if self._unsynced:
+            with contextlib.suppress(OSError):
+                handle = os.open(self._folder / METADATA_NAME, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
+            self._unsynced = False
+
+
+# ---- locks
+
+
+def state_folder(root: Path) -> Path:
+    """The folder for locks and trash, made if needed."""
+    folder = root / STATE_FOLDER
+    (folder / "locks").mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextlib.contextmanager
+def gate(root: Path, *, exclusive: bool) -> Iterator[None]:
+    """Shared: sessions cannot be removed meanwhile. Exclusive: no session's lock can be taken meanwhile."""
+    handle = os.open(state_folder(root) / "gate", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(handle)
+
+
+@dataclass
+class SessionLock:
+    """Held while a sandbox of the session lives; the system releases it if the holder dies."""
+
+    path: Path
+    _handle: int
+
+    def release(self) -> None:
+        """Let others use the session."""
+        if self._handle >= 0:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._handle, 0)
+            os.close(self._handle)
+            self._handle = -1
+
+
+def lock_session(root: Path, session_id: str, wait: float = 0.0) -> SessionLock:
+    """Take a session's lock; `SessionLocked` names the holder when it is still held after ``wait`` seconds."""
+    end = time.monotonic() + wait
+    path = state_folder(root) / "locks" / session_id
+    while True:
+        with gate(root, exclusive=False):
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, json.dumps({"pid": os.getpid(), "since": time.time()}).encode(), 0)
+                return SessionLock(path, handle)
+            except OSError as e:
+                holder = _holder(handle)
+                os.close(handle)
+                if e.errno not in (errno.EAGAIN, errno.EACCES):
+                    raise
+        if time.monotonic() >= end:
+            raise SessionLocked(
+                f"session {session_id} is in use by {holder}; close it there, or pass wait=SECONDS to wait for it"
+            )
+        time.sleep(min(0.05, max(0.001, end - time.monotonic())))
+
+
+def _holder(handle: int) -> str:
+    try:
+        found = json.loads(os.pread(handle, 1000, 0))
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(found["since"])))
+        here = " (this process)" if found["pid"] == os.getpid() else ""
+        return f"process {int(found['pid'])}{here} since {since}"
+    except (ValueError, KeyError, TypeError, OSError):
+        return "another process"
+
+
+def is_live(root: Path, session_id: str) -> bool:
+    """Whether somebody holds a session's lock. Exact only while the gate is held exclusively."""
+    try:
+        handle = os.open(root / STATE_FOLDER / "locks" / session_id, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+
+
+def forget_lock(root: Path, session_id: str) -> None:
+    """Delete the lock file of a session that is gone. The caller holds the gate exclusively."""
+    with contextlib.suppress(OSError):
+        os.unlink(f"{root}/{STATE_FOLDER}/locks/{session_id}")  # noqa: PTH108 - thousands of these calls in a prune
+
+
+def forget_free_lock(root: Path, session_id: str) -> None:
+    """Delete a session's lock file unless somebody has taken it meanwhile."""
+    with gate(root, exclusive=True):
+        if not is_live(root, session_id):
+            forget_lock(root, session_id)
+
+
+def live_sessions(root: Path) -> set[str]:
+    """Every session whose lock is held."""
+    try:
+        names = os.listdir(root / STATE_FOLDER / "locks")  # noqa: PTH208 - names, no paths
+    except OSError:
+        return set()
+    return {name for name in names if is_live(root, name)}

@@ -1,0 +1,212 @@
+"""Sessions: create, open, delete, repair. A session is a folder below a workspace root, named by its id."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.host import ledger, removal, workspace
+from wasm_kernel.host.ledger import lock_session, read_record, state_folder, write_record
+from wasm_kernel.model.policy import ExecutionPolicy
+from wasm_kernel.model.records import SessionRecord, check_session_id, new_record
+from wasm_kernel.sessions.log import SandboxLogger
+from wasm_kernel.sessions.sandboxes import DEFAULT_WORKSPACE, BaseSandbox, RuntimeType, check_runtime, ready_image
+from wasm_kernel.sessions.session import LiveSession, SessionSandbox
+
+_live: dict[tuple[Path, str], LiveSession] = {}
+_guard = threading.RLock()
+
+
+def create_session_sandbox(
+    runtime: RuntimeType | str = RuntimeType.PYTHON,
+    policy: ExecutionPolicy | None = None,
+    workspace_root: Path | str | None = None,
+    logger: SandboxLogger | None = None,
+    *,
+    notebook: str | None = None,
+) -> tuple[str, BaseSandbox]:
+    """Create a session with a new id and a folder of its own; the id and its sandbox.
+
+    The folder appears whole, with its metadata. If only the metadata cannot be written, the session is usable all the
+    same, and one warning says so.
+    """
+    check_runtime(runtime)
+    logger = logger or SandboxLogger()
+    root = prepared_root(workspace_root)
+    session_id = str(uuid.uuid4())
+    img = ready_image(metered=policy is not None and policy.fuel_budget is not None)
+    lock = lock_session(root, session_id)
+    try:
+        extra = {} if notebook is None else {"notebook": notebook}
+        folder = _make_folder(root, session_id, extra, logger)
+        live = LiveSession(session_id, folder, img, policy or ExecutionPolicy(), lock)
+    except BaseException:
+        lock.release()
+        raise
+    logger.info("session.created", session_id=session_id, workspace_path=str(folder))
+    return session_id, _handle(root, live, logger)
+
+
+def create_session_folder(root: Path, logger: SandboxLogger) -> tuple[str, Path, ledger.SessionLock]:
+    """A new session without a sandbox: its id, its folder, and its lock, which the caller releases."""
+    session_id = str(uuid.uuid4())
+    lock = lock_session(root, session_id)
+    try:
+        return session_id, _make_folder(root, session_id, {}, logger), lock
+    except BaseException:
+        lock.release()
+        raise
+
+
+def get_session_sandbox(
+    session_id: str,
+    runtime: RuntimeType | str = RuntimeType.PYTHON,
+    policy: ExecutionPolicy | None = None,
+    workspace_root: Path | str | None = None,
+    logger: SandboxLogger | None = None,
+    *,
+    wait: float = 0.0,
+) -> BaseSandbox:
+    """A sandbox for an existing session, or for a new one of this name if there is none.
+
+    If this process has the session open already, the sandbox is another handle on the same guest; a different
+    ``policy`` is refused then. If another process has it, `SessionLocked` names it, at once or after ``wait`` seconds.
+    """
+    check_runtime(runtime)
+    check_session_id(session_id)
+    logger = logger or SandboxLogger()
+    root = prepared_root(workspace_root)
+    with _guard:
+        live = _live.get((root, session_id))
+        if live is not None and live.enter():
+            if policy is not None and policy != live.policy:
+                live.leave()
+                raise ConfigurationError(
+                    f"session {session_id} is open in this process with another policy; close it first"
+                )
+            logger.info("session.retrieved", session_id=session_id)
+            return SessionSandbox(live, logger)
+    img = ready_image(metered=policy is not None and policy.fuel_budget is not None)
+    lock = lock_session(root, session_id, wait)
+    try:
+        folder = root / session_id
+        if folder.is_symlink():
+            raise ConfigurationError(f"session {session_id} is a link, not a folder; remove it")
+        if not folder.is_dir():
+            folder = _make_folder(root, session_id, {}, logger)
+        live = LiveSession(session_id, folder, img, policy or ExecutionPolicy(), lock)
+    except BaseException:
+        lock.release()
+        raise
+    logger.info("session.retrieved", session_id=session_id)
+    return _handle(root, live, logger)
+
+
+def delete_session_workspace(
+    session_id: str, workspace_root: Path | str | None = None, logger: SandboxLogger | None = None, *, wait: float = 0.0
+) -> None:
+    """Delete a session and everything in it; nothing happens when there is none.
+
+    A sandbox of the session in this process is closed first. If another process uses it, `SessionLocked` says so.
+    """
+    check_session_id(session_id)
+    logger = logger or SandboxLogger()
+    root = Path(workspace_root or DEFAULT_WORKSPACE).absolute()
+    if not root.is_dir():
+        return
+    close_session(session_id, root)
+    lock = lock_session(root, session_id, wait)
+    try:
+        removed = removal.remove_session(root, session_id)
+    finally:
+        lock.release()
+        ledger.forget_free_lock(root, session_id)
+    if removed:
+        logger.info("session.deleted", session_id=session_id)
+
+
+def close_session(session_id: str, root: Path) -> bool:
+    """Close a session's sandbox if this process has one; whether it had."""
+    with _guard:
+        live = _live.get((root, session_id))
+    if live is None:
+        return False
+    live.close()
+    return True
+
+
+def repair_session_metadata(
+    session_id: str, workspace_root: Path | str | None = None, logger: SandboxLogger | None = None
+) -> SessionRecord:
+    """Give a session without metadata, or with a damaged file, metadata made from its files' times.
+
+    Never done by itself: a session without metadata is never pruned, with it it can be. A damaged file is kept under
+    another name.
+    """
+    check_session_id(session_id)
+    logger = logger or SandboxLogger()
+    root = Path(workspace_root or DEFAULT_WORKSPACE).absolute()
+    folder = root / session_id
+    if folder.is_symlink() or not folder.is_dir():
+        raise FileNotFoundError(f"there is no session {session_id} in {root}")
+    lock = lock_session(root, session_id)
+    try:
+        try:
+            known = read_record(folder)
+        except ValueError:
+            known = None
+            damaged = folder / workspace.METADATA_NAME
+            damaged.rename(folder / f"{workspace.METADATA_NAME}.damaged-{secrets.token_hex(4)}")
+        if known is not None:
+            return known
+        times = [what[2] for what in workspace.survey(folder).files.values()] or [folder.stat().st_mtime_ns]
+        moments = [datetime.fromtimestamp(ns / 1e9, UTC) for ns in (min(times), max(times))]
+        record = SessionRecord(session_id, moments[0], moments[1])
+        write_record(folder, record, sync=True)
+    finally:
+        lock.release()
+    logger.info("session.metadata.repaired", session_id=session_id)
+    return record
+
+
+def prepared_root(workspace_root: Path | str | None) -> Path:
+    """The workspace root, made if needed."""
+    return workspace.prepare(Path(workspace_root if workspace_root is not None else DEFAULT_WORKSPACE))
+
+
+def _handle(root: Path, live: LiveSession, logger: SandboxLogger) -> SessionSandbox:
+    key = (root, live.session_id)
+
+    def forget() -> None:
+        with _guard:
+            if _live.get(key) is live:
+                del _live[key]
+
+    live.on_close = forget
+    live.enter()
+    with _guard:
+        _live[key] = live
+    return SessionSandbox(live, logger)
+
+
+def _make_folder(root: Path, session_id: str, extra: dict[str, Any], logger: SandboxLogger) -> Path:
+    """A session's folder, complete with metadata when it appears under its name."""
+    folder = root / session_id
+    place = state_folder(root) / "new"
+    place.mkdir(exist_ok=True)
+    half = place / f"{session_id}.{secrets.token_hex(4)}"
+    half.mkdir()
+    try:
+        write_record(half, new_record(session_id, datetime.now(UTC), **extra), sync=True)
+        logger.debug("session.metadata.created", session_id=session_id)
+    except OSError as e:
+        logger.warning("session.metadata.create_failed", session_id=session_id, error=str(e))
+    os.rename(half, folder)  # noqa: PTH104 - fails where Path.replace would overwrite
+    ledger.sync_folder(root)
+    return folder

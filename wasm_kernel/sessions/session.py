@@ -1,0 +1,120 @@
+"""One session: a sandbox over a folder of its own, with what is written down of it kept up to date."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from wasm_kernel.errors import SandboxClosed
+from wasm_kernel.guest import wire
+from wasm_kernel.host import image
+from wasm_kernel.host.ledger import RecordKeeper, SessionLock, read_record
+from wasm_kernel.host.sandbox import Sandbox
+from wasm_kernel.model.outcome import OutcomeKind, SandboxResult
+from wasm_kernel.model.policy import ExecutionPolicy
+from wasm_kernel.model.records import BadRecord, format_time
+from wasm_kernel.sessions.log import SandboxLogger
+from wasm_kernel.sessions.sandboxes import BaseSandbox
+
+
+class LiveSession:
+    """A session in use by this process, shared by every handle on it; closed with the last."""
+
+    def __init__(
+        self, session_id: str, folder: Path, img: image.Image, policy: ExecutionPolicy, lock: SessionLock
+    ) -> None:
+        self.session_id, self.folder, self.policy = session_id, folder, policy
+        self.sandbox = Sandbox(img, folder, policy)
+        self._lock = lock
+        self._keeper = RecordKeeper(folder)
+        self._handles = 0
+        self._guard = threading.Lock()
+        self.on_close: Callable[[], None] = lambda: None
+
+    def enter(self) -> bool:
+        """One more handle; False when the session was closed meanwhile."""
+        with self._guard:
+            if self.sandbox.closed:
+                return False
+            self._handles += 1
+            return True
+
+    def leave(self) -> None:
+        """One handle less."""
+        with self._guard:
+            self._handles -= 1
+            last = self._handles <= 0
+        if last:
+            self.close()
+
+    def close(self) -> None:
+        """Stop the sandbox and let others use the session."""
+        self.sandbox.close()
+        self._keeper.close()
+        self._lock.release()
+        self.on_close()
+
+    def refresh(self, result: SandboxResult, logger: SandboxLogger) -> None:
+        """Write down that code ran. Never fails the execution; a session without metadata stays without."""
+        try:
+            record = read_record(self.folder)
+        except BadRecord as e:
+            logger.warning("session.metadata.corrupted", session_id=self.session_id, error=str(e))
+            return
+        if record is None:
+            return
+        now = datetime.now(UTC)
+        count = record.extra.get("execution_count")
+        extra: dict[str, Any] = {"execution_count": (count if isinstance(count, int) else 0) + 1}
+        if result.fuel_consumed is not None:
+            fuel = record.extra.get("total_fuel_consumed")
+            extra["total_fuel_consumed"] = (fuel if isinstance(fuel, int) else 0) + result.fuel_consumed
+        if not result.success and result.outcome.kind is not OutcomeKind.EXIT:
+            extra["last_error_at"] = format_time(now)
+        newer = record.touched(now, **extra)
+        try:
+            self._keeper.replace(newer)
+        except OSError as e:
+            logger.warning("session.metadata.update_failed", session_id=self.session_id, error=str(e))
+            return
+        logger.debug("session.metadata.updated", session_id=self.session_id, updated_at=format_time(newer.updated_at))
+
+
+class SessionSandbox(BaseSandbox):
+    """A sandbox bound to a session. Closing it leaves the files, and other handles on the session, as they are."""
+
+    def __init__(self, live: LiveSession, logger: SandboxLogger) -> None:
+        super().__init__(live.sandbox, logger.bind(session_id=live.session_id))
+        self._live = live
+        self._leave = weakref.finalize(self, live.leave)
+        self._leave.atexit = False  # at exit the sandboxes themselves are closed
+
+    @property
+    def session_id(self) -> str:
+        """The session's id. The guest does not know it."""
+        return self._live.session_id
+
+    def execute(
+        self,
+        code: str,
+        *,
+        on_event: Callable[[wire.Event], None] | None = None,
+        on_input: Callable[[wire.InputRequest], str] | None = None,
+    ) -> SandboxResult:
+        """Run code as `BaseSandbox.execute` does; afterwards the session's metadata says so."""
+        if not self._leave.alive:
+            raise SandboxClosed("this sandbox is closed; use get_session_sandbox() to open the session again")
+        result = super().execute(code, on_event=on_event, on_input=on_input)
+        self._live.refresh(result, self._logger)
+        return replace(result, metadata={**result.metadata, "session_id": self.session_id})
+
+    def close(self) -> None:
+        """Give up this handle; the last one stops the sandbox and unlocks the session."""
+        with contextlib.suppress(Exception):
+            self._leave()

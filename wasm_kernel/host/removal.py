@@ -22,35 +22,37 @@ class MountInside(OSError):
     """Another file system is mounted in the folder: it is not deleted."""
 
 
-def set_aside(root: Path, session_id: str) -> Path | None:
+def trash_folder(root: Path) -> str:
+    """Where sessions go on their way out, made if needed."""
+    trash = state_folder(root) / "trash"
+    trash.mkdir(exist_ok=True)
+    return str(trash)
+
+
+def set_aside(root: Path, session_id: str, trash: str) -> str | None:
     """Move a session's folder to the trash, at once; None when there is none.
 
-    The caller holds the session's lock, or the gate exclusively.
+    The caller holds the session's lock, or the gate exclusively. Plain strings: a prune calls this thousands of times.
     """
-    folder = root / session_id
+    folder = f"{root}/{session_id}"
     try:
         info = os.lstat(folder)
     except FileNotFoundError:
         return None
     if not stat.S_ISDIR(info.st_mode):
         raise NotADirectoryError(f"{session_id} is a link or a file, not a folder; it is left alone")
-    trash = state_folder(root) / "trash"
-    try:
-        os.mkdir(trash)  # noqa: PTH102 - thousands of these calls in a prune
-    except FileExistsError:
-        pass
     target = f"{trash}/{session_id}.{secrets.token_hex(4)}"
-    os.rename(folder, target)  # noqa: PTH104 - likewise
-    return Path(target)
+    os.rename(folder, target)  # noqa: PTH104
+    return target
 
 
-def put_back(root: Path, session_id: str, aside: Path) -> None:
+def put_back(root: Path, session_id: str, aside: str) -> None:
     """Undo `set_aside`, if nobody took the place."""
     with contextlib.suppress(OSError):
         os.rename(aside, root / session_id)  # noqa: PTH104
 
 
-def destroy(folder: Path) -> None:
+def destroy(folder: str | Path) -> None:
     """Delete a folder that was set aside. Links are deleted, not followed; another file system inside is refused."""
     device = os.lstat(folder).st_dev
     for attempt in range(_ATTEMPTS):
@@ -116,7 +118,7 @@ def remove_session(root: Path, session_id: str) -> bool:
     folder = root / session_id
     if folder.is_dir() and not folder.is_symlink() and has_mount_inside(folder):
         raise MountInside(f"another file system is mounted inside session {session_id}; unmount it first")
-    aside = set_aside(root, session_id)
+    aside = set_aside(root, session_id, trash_folder(root))
     if aside is None:
         return False
     destroy(aside)

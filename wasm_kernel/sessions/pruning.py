@@ -194,7 +194,7 @@ def _execute(root: Path, decided: Plan, result: PruneResult, logger: SandboxLogg
     live: list[str] = list(result.live_sessions)
     done: list[Decision] = []
 
-    def destroy(pair: tuple[Decision, Path]) -> None:
+    def destroy(pair: tuple[Decision, str]) -> None:
         decision, aside = pair
         try:
             removal.destroy(aside)
@@ -213,12 +213,14 @@ def _execute(root: Path, decided: Plan, result: PruneResult, logger: SandboxLogg
             with ledger.gate(root, exclusive=True):
                 if start == 0:
                     removal.sweep(root)
+                in_use = ledger.live_sessions(root)
+                trash = removal.trash_folder(root)
                 for decision in batch:
-                    if ledger.is_live(root, decision.session_id):
+                    if decision.session_id in in_use:
                         live.append(decision.session_id)
                         continue
                     try:
-                        moved = removal.set_aside(root, decision.session_id)
+                        moved = removal.set_aside(root, decision.session_id, trash)
                     except OSError as e:
                         errors[decision.session_id] = str(e)
                         logger.warning("session.prune.failed", session_id=decision.session_id, error=str(e))

@@ -1,0 +1,91 @@
+"""Crashing the guest half-way through a change. Its memory goes back to what it was before, and the host goes on."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tests.attacks import guards
+from tests.attacks.harness import Attack, AttackTests, Family, Scene
+from wasm_kernel import SandboxResult
+from wasm_kernel.host.engine import Trapped
+from wasm_kernel.host.sandbox import Sandbox
+
+_real_after_trap = Sandbox._after_trap
+
+
+class _CrashScene(Scene):
+    """A variable set before each attempt must be as it was."""
+
+    limits: ClassVar[dict[str, Any]] = {"timeout_seconds": 1.5, "interrupt_grace_seconds": 0.2}
+
+    def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
+        after = self.sandbox.execute("print(x)")
+        found = [] if after.stdout == "before\n" else [f"x is {after.stdout!r} {after.outcome.kind} {after.outcome.cause}"]
+        if result.success:
+            found.append("the attempt did not crash")
+        return found
+
+    def attempt(self, attack: Attack) -> Any:
+        if attack.name == "harmless":  # it does not crash
+            attack = Attack(attack.name, "raise SystemExit", first="x = 'before'")
+        return super().attempt(attack)
+
+
+def _keeping(self: Sandbox, trap: Trapped) -> None:
+    if self._instance is not None:
+        self._rest = self._instance.keep()
+    _real_after_trap(self, trap)
+
+
+def _attack(name: str, code: str) -> Attack:
+    return Attack(name, f"x = 'after'\n{code}", first="x = 'before'")
+
+
+class TestCrashTheGuest(AttackTests):
+    family = Family(
+        _CrashScene,
+        [
+            _attack("abort", "import os; os.abort()"),
+            _attack("exit", "import os; os._exit(0)"),
+            _attack("exit with a status", "import os; os._exit(7)"),
+            _attack("iterators nested in C", "import itertools\nfor i in range(300_000): x = itertools.chain(x)\nlist(x)"),
+            _attack("filters nested in C", "for i in range(300_000): x = filter(None, x)\nlist(x)"),
+            _attack("arrays nested in C", "import numpy\nfor i in range(100_000): x = [x]\nnumpy.array(x)"),
+            _attack("maps nested in C", "for i in range(300_000): x = map(None.__eq__, x)\nnext(x, 0)"),
+            _attack("memory overwritten", """
+import numpy
+here = numpy.zeros(8, 'u1')
+far = numpy.lib.stride_tricks.as_strided(here, (1 << 20,), (16,), writeable=True)
+far[1 << 14:] = 255
+raise MemoryError
+"""),
+            _attack("memory overwritten backwards", """
+import numpy
+here = numpy.zeros(8, 'u1')
+numpy.lib.stride_tricks.as_strided(here, (1 << 20,), (-64,), writeable=True)[16:] = 255
+raise MemoryError
+"""),
+            _attack("a type damaged", """
+import numpy
+word = numpy.lib.stride_tricks.as_strided(numpy.zeros(1, 'u4'), (1 << 30,), (4,), writeable=True)
+here = word.__array_interface__['data'][0]
+class Victim: pass
+word[((id(Victim) - here) // 4) % (1 << 30) + 1] = 3
+Victim()
+raise MemoryError
+"""),
+            _attack("a loop in C that does not end", "sum(range(10**13))"),
+            _attack("the signal that is ignored", """
+import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+while True: pass
+"""),
+        ],
+        lambda: guards.patched((Sandbox, "_after_trap", _keeping)),
+        in_depth=[
+            Attack("recursion", "def f(): f()\nf()", first="x = 'before'"),
+            Attack("recursion without a limit", "import json; json.loads('[' * 10**6)", first="x = 'before'"),
+            Attack("deep pickle", "import pickle\ny = []\nfor i in range(10**5): y = [y]\npickle.dumps(y)", first="x = 'before'"),
+            Attack("deep source", "compile('(' * 10**5 + ')' * 10**5, 'x', 'eval')", first="x = 'before'"),
+            Attack("a fault on purpose", "import faulthandler; faulthandler._sigsegv()", first="x = 'before'"),
+        ],
+    )  # fmt: skip

@@ -1,0 +1,92 @@
+"""Breaking the guest's own machinery. It may harm the guest; `reset` must give a whole one, whatever was done."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tests.attacks import guards
+from tests.attacks.harness import Attack, AttackTests, Family, Scene, Verdict, quietly
+from wasm_kernel import SandboxResult
+from wasm_kernel.host.sandbox import Sandbox
+
+
+class _SabotageScene(Scene):
+    """After each attempt: reset, and see whether the sandbox works."""
+
+    limits: ClassVar[dict[str, Any]] = {"interrupt_grace_seconds": 0.3, "memory_bytes": 400 << 20}
+
+    def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
+        self.sandbox.reset()
+        if problem := self.works():
+            return [problem]
+        matches = self.sandbox.complete("prin").get("matches")
+        return [] if matches == ["print"] else [f"it completes {matches!r:.100}"]
+
+    def attempt(self, attack: Attack) -> Verdict:
+        verdict = super().attempt(attack)
+        if not self.guarded:  # `reset` does nothing: the next attempt needs a sandbox of its own
+            self.sandbox.close()
+            self.sandbox = self._create()
+        return verdict
+
+
+_WORDS = """
+import os, gc, builtins, signal, wasm_guest.driver as driver, wasm_guest.wire as wire, wasm_guest.door as door
+shell = get_ipython()
+def fail(*arguments, **more): raise RuntimeError('sabotage')
+"""
+
+_ATTACKS = {
+    "no door": "driver._host = None",
+    "a deaf door": "driver._host = type('Deaf', (), {'call': staticmethod(lambda data: b'')})",
+    "no turn": "def nothing(): pass\ndriver.turn.__code__ = nothing.__code__",
+    "a turn that exits": "def leave(): raise SystemExit\ndriver.turn.__code__ = leave.__code__",
+    "no requests": "driver._REQUESTS.clear()",
+    "other requests": "driver._REQUESTS.update({name: fail for name in driver._REQUESTS})",
+    "no encoding": "wire.encode = wire.encode_event = fail",
+    "no decoding": "wire.decode = fail",
+    "no shell": "driver._shell = None",
+    "a shell that runs something else": "shell.run_cell = lambda *a, **k: type(shell).run_cell(shell, 'pass')",
+    "source rewritten": "shell.input_transformers_post.append(lambda lines: ['print(0)\\n'])",
+    "syntax trees rewritten": """
+import ast
+class Empty(ast.NodeTransformer):
+    def visit_Module(self, node): return ast.Module([], [])
+shell.ast_transformers.append(Empty())
+""",
+    "before every cell": "def leave(*a): os._exit(1)\nshell.events.register('pre_run_cell', leave)",
+    "no imports": "builtins.__import__ = fail",
+    "no length": "builtins.len = fail",
+    "no print": "builtins.print = lambda *a, **k: None",
+    "no builtins": "builtins.__dict__.clear()",
+    "no modules": "sys.modules.clear()",
+    "no stdout": "sys.stdout = None",
+    "stdout that raises": """
+class Out:
+    def write(self, text): raise KeyboardInterrupt
+    flush = write
+sys.stdout = sys.stderr = Out()
+""",
+    "stdout of another encoding": "sys.stdout.reconfigure(encoding='utf-16')",
+    "signals handled by exiting": "signal.signal(signal.SIGINT, lambda *a: os._exit(1)); driver.turn.__code__ = fail.__code__",
+    "json broken": "import json; json.dumps = json.loads = fail",
+    "clocks broken": "import time; time.monotonic = time.time = fail; driver.aio.pump = fail",
+    "a closed loop": "import asyncio; driver.aio.loop = driver.aio.run_cell = fail",
+    "descriptors closed": "os.closerange(0, 60)",
+    "mounts closed": "for i in range(3, 10): os.close(i)",
+    "the workspace closed and its number taken": "os.close(9); os.open('/tmp', os.O_RDONLY)",
+    "memory exhausted": "keep = []\nwhile True:\n    try: keep.append(bytearray(64 << 20))\n    except MemoryError: break\nbuiltins.keep = keep; driver._shell = None",
+}
+
+
+class TestSabotageTheGuest(AttackTests):
+    family = Family(
+        _SabotageScene,
+        [Attack(name, quietly(code, _WORDS)) for name, code in _ATTACKS.items()],
+        lambda: guards.patched((Sandbox, "reset", lambda self: None)),
+        in_depth=[
+            Attack("only stdout closed", quietly("os.close(1)", _WORDS)),
+            Attack("descriptors written", quietly("for i in range(60):\n    try: os.write(i, b'x')\n    except OSError: pass", _WORDS)),
+            Attack("descriptors read", quietly("for i in range(60):\n    try: os.read(i, 9)\n    except OSError: pass", _WORDS)),
+        ],
+    )  # fmt: skip

@@ -69,22 +69,16 @@ class TestStealTheEnvironment(AttackTests):
             _attack("bytes", "print(os.environb)"),
             _attack("read again by the C library", "os.reload_environ(); print(os.environ)"),
             _attack("expanded in a path", "print(os.path.expandvars('$' + T))"),
-            _attack("magic", "get_ipython().run_line_magic('env', T); print(get_ipython().run_line_magic('env', ''))"),
-            _attack("all values of the interpreter", """
-import gc
-print([s for d in gc.get_objects() if isinstance(d, dict) for s in list(d.values()) if isinstance(s, (str, bytes)) and 'sesame' in str(s)])
-"""),
+            _attack("magic", "print(get_ipython().run_line_magic('env', T))"),
             _attack("the guest's memory as the guest sees it", """
 import numpy
 here = numpy.zeros(1, 'u1'); at = here.__array_interface__['data'][0]
 word = bytes(w ^ 1 for w in b'rdr`ld,')
-for step, size in ((1, (200 << 20) - at), (-1, at)):
-    if size <= 0: continue
-    memory = numpy.lib.stride_tricks.as_strided(here, (size,), (step,))
-    for first in range(0, size, 1 << 24):
-        data = bytes(memory[first:first + (1 << 24) + 64])[::step]
-        i = data.find(word)
-        while i >= 0: print(data[i:i + 39]); i = data.find(word, i + 1)
+below = numpy.lib.stride_tricks.as_strided(here, (at,), (-1,))[::-1]
+above = numpy.lib.stride_tricks.as_strided(here, (max(1, (210 << 20) - at),))
+for data in (bytes(below), bytes(above)):
+    i = data.find(word)
+    while i >= 0: print(data[i:i + 39]); i = data.find(word, i + 1)
 """),
             _attack(_LOOKED_AT, "pass"),
         ],
@@ -113,7 +107,7 @@ class _StreamScene(Scene):
 
     def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
         found = []
-        if self._secret in everything_said(result):
+        if any(self._secret in path.read_text() for path in self.workspace.iterdir()):
             found.append("the guest read the host's standard input")
         if "forged" in self._out.read_text():
             found.append("the guest wrote to the host's standard streams")
@@ -159,14 +153,14 @@ class TestStealTheStandardStreams(AttackTests):
     family = Family(
         _StreamScene,
         [
-            _attack("read descriptor 0", "print(os.read(0, 100), file=open('/app/x', 'w')); 1 / len(open('/app/x').read(3)[2:]); raise Exception(open('/app/x').read())"),
+            _attack("read descriptor 0", "open('/app/x', 'wb').write(os.read(0, 100))"),
             _attack("read every descriptor", """
-found = []
 for fd in range(3):
-    try: found.append(os.read(fd, 100))
-    except OSError: pass
-raise Exception(found)
+    try: data = os.read(fd, 100)
+    except OSError: continue
+    with open('/app/x', 'ab') as f: f.write(data)
 """),
+            _attack("read sys.stdin", "open('/app/x', 'w').write(sys.stdin.readline())"),
             _attack("write descriptor 1", "os.write(1, b'for' + b'ged')"),
             _attack("write descriptor 2", "os.write(2, b'for' + b'ged')"),
             _attack("print", "print('for' + 'ged', flush=True)"),

@@ -157,6 +157,7 @@ class Sandbox:
         self._before: workspace.Survey | None = None
         self._lock = threading.Lock()
         self._busy = False
+        self._interrupt_first = False
         self._closed = False
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self.next_task: float | None = None  # when a background task of the guest wants to go on, in seconds
@@ -196,10 +197,12 @@ class Sandbox:
 
     def interrupt(self) -> bool:
         """Raise KeyboardInterrupt in what runs now; whether anything does. Callable from any thread."""
-        run = self._run
-        if run is None:
-            return False
-        run.interrupt()
+        with self._lock:
+            run = self._run
+            if run is None:
+                self._interrupt_first = self._busy  # the thread is about to start it
+                return self._busy
+            run.interrupt()
         self._bump()
         return True
 
@@ -298,7 +301,7 @@ class Sandbox:
                 message = ("error", e)
             self._job = None
             with self._lock:
-                self._busy = False
+                self._busy = self._interrupt_first = False
             job.messages.put(message)
             # The caller goes on first: keeping the memory costs it nothing unless it comes right back.
             with contextlib.suppress(queue.Empty):
@@ -366,10 +369,14 @@ class Sandbox:
         if self._fresh:
             request = {**request, "fresh": {"seed": os.urandom(16).hex(), "env": dict(self.policy.env)}}
         self._request = wire.encode(request, buffers)
-        self._capture, self._run = capture, run
+        self._capture = capture
         self._before = None
-        if self._closed:
-            run.halt()
+        with self._lock:
+            self._run = run
+            if self._interrupt_first:
+                run.interrupt()
+            if self._closed:
+                run.halt()
         pulse.enter(instance)
         try:
             instance.turn(run, self.policy.fuel_budget)

@@ -21,9 +21,6 @@ class Samples:
         for name, value in values.items():
             self._values.setdefault(name, []).append(value)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._values
-
     def values(self, name: str) -> list[float]:
         """All of a name."""
         return self._values[name]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.rounds import Tick
-from wasm_kernel import BaseSandbox, ExecutionPolicy, SandboxResult, create_sandbox
+from wasm_kernel import BaseSandbox, SandboxResult, create_sandbox
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Setting:
         return Path(tempfile.mkdtemp(dir=self.folder))
 
     @contextmanager
-    def sandbox(self, **limits: float) -> Iterator[BaseSandbox]:
+    def sandbox(self) -> Iterator[BaseSandbox]:
         """A sandbox that has run something, over a new folder."""
-        with create_sandbox(policy=ExecutionPolicy(**limits), workspace=self.workspace()) as sandbox:  # type: ignore[arg-type]
+        with create_sandbox(workspace=self.workspace()) as sandbox:
             succeed(sandbox.execute("pass"))
             yield sandbox
 

@@ -229,7 +229,7 @@ def run_file(source: Path, packages: Path, name: str) -> FileReport:
                     report.failures.append(record)
     if not finished:
         report.outcomes["failed"] += max(collected - ran, 0 if report.failures else 1)
-        report.trouble = result.outcome.message or "pytest did not run it"
+        report.trouble = result.outcome.message.partition(";")[0] or "pytest did not run it"
         tail = result.stdout[-3000:] + result.stderr[-3000:]
         report.failures.append({"test": name, "reason": f"stopped after {ran} of {collected}", "details": tail})
     report.seconds = time.monotonic() - started

@@ -37,7 +37,7 @@ def run(setting: Setting) -> Section:
     rows = [_row(found, program) for program in PROGRAMS]
     for group in dict.fromkeys(program.group for program in PROGRAMS):
         ratios = [found.ratio(f"{p.name} guest", _honest(p)) for p in PROGRAMS if p.group == group]
-        rows.append([f"geometric mean, {group}", "", "", "", "", f"{number(statistics.geometric_mean(ratios))}x"])
+        rows.append([f"geometric mean, {group}", "", "", f"{number(statistics.geometric_mean(ratios))}x", "", ""])
     return Section(
         "CPU work",
         f"The same text on both sides, timed inside by `perf_counter`, best of {setting.rounds.cpu_repeats} per round, "

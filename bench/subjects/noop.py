@@ -94,9 +94,7 @@ def run(setting: Setting) -> Section:
     )
 
 
-def _measure(name: str, timed: Callable[[float], list[float]], pause: float) -> Callable[[], Mapping[str, float]]:
-    label = f"{name.partition(',')[0]}{', pauses' if pause else ''}"
-
+def _measure(label: str, timed: Callable[[float], list[float]], pause: float) -> Callable[[], Mapping[str, float]]:
     def measure() -> Mapping[str, float]:
         taken = timed(pause)
         return {label: statistics.median(taken), f"{label} p99": percentile(taken, 0.99)}

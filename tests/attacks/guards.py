@@ -17,7 +17,8 @@ NEVER = b"\x01never"
 
 
 @cache
-def _module(engine: Engine, text: str) -> Module:
+def compiled(engine: Engine, text: str) -> Module:
+    """A module from its text, loaded."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "filter.cwasm"
         path.write_bytes(engine.compile(text))
@@ -31,7 +32,7 @@ def filter_replaced(text: str) -> Iterator[None]:
 
     def modules(self: image.Image, *, metered: bool = False) -> tuple[Engine, dict[str, Module]]:
         engine, found = real(self, metered=metered)
-        return engine, {**found, "filter": _module(engine, text)}
+        return engine, {**found, "filter": compiled(engine, text)}
 
     with mock.patch.object(image.Image, "modules", modules):
         yield

@@ -20,7 +20,9 @@ class _CrashScene(Scene):
 
     def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
         after = self.sandbox.execute("print(x)")
-        found = [] if after.stdout == "before\n" else [f"x is {after.stdout!r} {after.outcome.kind} {after.outcome.cause}"]
+        found = (
+            [] if after.stdout == "before\n" else [f"x is {after.stdout!r} {after.outcome.kind} {after.outcome.cause}"]
+        )
         if result.success:
             found.append("the attempt did not crash")
         return found

@@ -25,9 +25,7 @@ class _OutputScene(Scene):
 
     def __init__(self, folder: Any, guarded: bool) -> None:
         super().__init__(folder, guarded)
-        self.stack.enter_context(
-            guards.patched((sandbox_module, "_REPLY_ROOM", _REPLY if guarded else 100 * _REPLY))
-        )
+        self.stack.enter_context(guards.patched((sandbox_module, "_REPLY_ROOM", _REPLY if guarded else 100 * _REPLY)))
 
     def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
         streamed = {"stdout": 0, "stderr": 0}

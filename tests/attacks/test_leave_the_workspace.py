@@ -84,10 +84,15 @@ class TestLeaveTheWorkspace(AttackTests):
             _attack("parent by descriptor", "print(os.open('../secret.txt', os.O_RDONLY, dir_fd=9))"),
             _attack("absolute by descriptor", "print(os.read(os.open('/etc/passwd', os.O_RDONLY, dir_fd=9), 100))"),
             _attack("run a program", "print(os.popen('cat /etc/passwd').read())"),
-            _attack("run a program with subprocess", "import subprocess; print(subprocess.check_output(['cat', '/etc/passwd']))"),
+            _attack(
+                "run a program with subprocess",
+                "import subprocess; print(subprocess.check_output(['cat', '/etc/passwd']))",
+            ),
             _attack("run a shell command", "print(get_ipython().getoutput('cat /etc/passwd'))"),
             _attack("open a connection", "import socket; socket.create_connection(('127.0.0.1', 22), 1)"),
-            _attack("file address", "import urllib.request; print(urllib.request.urlopen('file:///etc/passwd').read())"),
+            _attack(
+                "file address", "import urllib.request; print(urllib.request.urlopen('file:///etc/passwd').read())"
+            ),
             _attack("ctypes", "import ctypes; print(ctypes.CDLL(None).getenv(b'ATTACK_TOKEN'))"),
         ],
     )

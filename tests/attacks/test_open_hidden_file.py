@@ -129,7 +129,9 @@ _STOPPED_BY_OTHERS = [
     attack("above the root", "print(open('/app/../app/' + N).read())"),
     attack("name with a NUL", "print(open('/app/own.txt\\0' + N).read())"),
     attack("overlong path", "print(open('/app/' + 'sub/../' * 1000 + N).read())"),
-    attack("folder descriptor and dots", "print(os.open('../' + N, os.O_RDONLY, dir_fd=os.open('/app/sub', os.O_RDONLY)))"),
+    attack(
+        "folder descriptor and dots", "print(os.open('../' + N, os.O_RDONLY, dir_fd=os.open('/app/sub', os.O_RDONLY)))"
+    ),
     attack("numpy.fromfile", "import numpy; print(bytes(numpy.fromfile(P, dtype='u1')))"),
     attack("numpy.memmap", "import numpy; print(bytes(numpy.memmap(P, mode='r')))"),
     attack("bytes that are no UTF-8", "open(b'/app/.metadata\\xff.json', 'w').close()"),

@@ -125,7 +125,7 @@ _ATTACKS = {
     "an array": "send(b'[]')",
     "a number": "send(b'1')",
     "null": "send(b'null')",
-    "bytes that are no UTF-8": "send(b'{\"type\": \"\\xff\\xfe\"}')",
+    "bytes that are no UTF-8": 'send(b\'{"type": "\\xff\\xfe"}\')',
     "a number of 5,000 digits": "send(b'{\"type\": \"ClearOutput\", \"wait\": ' + b'1' * 5000 + b'}')",
     "nested too deep to parse": "send(b'[' * 100_000)",
     "objects nested too deep to parse": "send(b'{\"a\":' * 100_000)",
@@ -189,7 +189,7 @@ _HOLES = {
     "surrogates in a mime type": ("send(display(data={'\\udfff': ''}))", _SURROGATES),
     "surrogates in an error": ("send(error(evalue='\\ud800'))", _SURROGATES),
     "nothing but empty lists": (
-        "send(b'{\"type\":\"DisplayData\",\"metadata\":{},\"transient\":{},\"data\":{\"a\":[' + b'[],' * 300_000 + b'0]}}')",
+        'send(b\'{"type":"DisplayData","metadata":{},"transient":{},"data":{"a":[\' + b\'[],\' * 300_000 + b\'0]}}\')',
         "a frame of JSON takes 20 times its size on the host: 64 MiB of [] become 2 GiB and hold it up for 17 s",
     ),
 }
@@ -198,7 +198,7 @@ _HARMLESS = {
     "a large integer": "send(display(data={'a': 10**400}))",
     "not a number": "send(display(data={'a': nan, 'b': float('inf')}))",
     "a key of a megabyte": "send(display(data={'k' * (1 << 20): 1}))",
-    "one key twice": "send(b'{\"type\":\"ClearOutput\",\"wait\":1,\"wait\":true}')",
+    "one key twice": 'send(b\'{"type":"ClearOutput","wait":1,"wait":true}\')',
     "another encoding": "send(json.dumps(display()).encode('utf-16'))",
     "ten thousand questions for a request": "for i in range(10_000): raw(wire.encode({'type': 'NextRequest'}))",
 }

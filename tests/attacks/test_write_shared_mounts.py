@@ -71,12 +71,21 @@ class _SharedScene(Scene):
                 path = Path(where) / name
                 info = path.lstat()
                 content = b"" if path.is_dir() or path.is_symlink() else path.read_bytes()
-                found[str(path)] = (info.st_ino, info.st_mode, info.st_nlink, info.st_mtime_ns, info.st_ctime_ns, content)
+                found[str(path)] = (
+                    info.st_ino,
+                    info.st_mode,
+                    info.st_nlink,
+                    info.st_mtime_ns,
+                    info.st_ctime_ns,
+                    content,
+                )
         return found
 
     def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
         now = self._look()
-        return [f"{path} was changed" for path in sorted({*now, *self._before}) if now.get(path) != self._before.get(path)]
+        return [
+            f"{path} was changed" for path in sorted({*now, *self._before}) if now.get(path) != self._before.get(path)
+        ]
 
 
 # Each is tried on every shared mount, M.
@@ -104,7 +113,10 @@ _MORE = {
     "through a path with dots": ("/site", "open(M + '/package/../module.py', 'w').write('evil')"),
     "with O_APPEND": ("/kernel", "os.write(os.open(M + '/module.py', os.O_WRONLY | os.O_APPEND), b'evil')"),
     "with O_TRUNC alone": ("/kernel", "os.open(M + '/module.py', os.O_RDONLY | os.O_TRUNC)"),
-    "bytecode by importing": ("/packages", "sys.path.insert(0, M); sys.dont_write_bytecode = False; import package, module"),
+    "bytecode by importing": (
+        "/packages",
+        "sys.path.insert(0, M); sys.dont_write_bytecode = False; import package, module",
+    ),
     "a database": ("/packages", "import sqlite3; sqlite3.connect(M + '/db').execute('create table t(x)')"),
     "touch by descriptor": ("/usr/local/lib", "os.utime(os.open(M + '/module.py', os.O_RDONLY), (1, 1))"),
     "truncate by descriptor": ("/usr/local/lib", "os.ftruncate(os.open(M + '/module.py', os.O_RDWR), 0)"),

@@ -1,7 +1,9 @@
 """IPython's shell, speaking to the host instead of to a terminal."""
 
 import builtins
+import contextlib
 import getpass
+import os
 import sys
 import types
 
@@ -126,6 +128,10 @@ class ZMQInteractiveShell(InteractiveShell):
         self.exit_now = True
         self.payload_manager.write_payload({"source": "ask_exit", "keepkernel": bool(self.keepkernel_on_exit)})
 
+    def _tee(self, channel):
+        """IPython keeps a copy of all that is printed, for %notebook; that costs five times the print itself."""
+        return contextlib.nullcontext()
+
     def enable_gui(self, gui=None):
         if gui not in (None, "inline", "agg"):
             raise UsageError(f"no GUI event loop in the sandbox: {gui}")
@@ -178,6 +184,8 @@ def create():
     shell.kernel = Kernel()
     shell.kernel.shell = shell
     shell.extension_manager.load_extension("storemagic")
+    # Not earlier: argparse colours the magics' help with it, which then are their docstrings.
+    os.environ["FORCE_COLOR"] = "1"
     _stand_in_for_ipykernel()
     _complete_module_names()
     comms.install()
@@ -235,7 +243,12 @@ def _ask(prompt, password):
     raise StdinNotImplementedError("input was requested, but nobody is there to answer.")
 
 
+_real_input = builtins.input
+
+
 def _input(prompt="", /):
+    if sys.stdin is not sys.__stdin__:  # somebody put another file there: that is asked, as everywhere
+        return _real_input(prompt)
     return _ask(prompt, False)
 
 

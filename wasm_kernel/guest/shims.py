@@ -25,7 +25,6 @@ ENVIRONMENT = {
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "MPLCONFIGDIR": "/kernel/matplotlib",
     "TERM": "xterm-256color",
-    "FORCE_COLOR": "1",
     "PAGER": "cat",
     "LANG": "C.UTF-8",
     "JPY_PARENT_PID": "1",  # libraries take it as "in a Jupyter kernel"
@@ -39,6 +38,7 @@ def install():
     """Put in every shim."""
     os.environ.update(ENVIRONMENT)
     _os_names()
+    _empty_paths()
     _locks()
     sys.meta_path.insert(0, _SslFinder)
     after_import("socket", _socket)
@@ -111,6 +111,20 @@ def _os_names():
         if not hasattr(os, name):
             setattr(os, name, no_process)
     os.cpu_count = lambda: 1
+
+
+def _empty_paths():
+    """Here "" is taken for the current folder, so exists("") would be True and HTML("") would try to read a folder."""
+    import genericpath
+
+    for name in ("exists", "lexists", "isdir"):
+
+        def ask(path, _real=getattr(os.path, name)):
+            return path != "" and path != b"" and _real(path)
+
+        ask.__name__ = name
+        setattr(genericpath, name, ask)
+        setattr(os.path, name, ask)
 
 
 def _inspect(module):

@@ -226,7 +226,8 @@ def _parameter(attack: Attack, *, in_depth: bool) -> Any:
 
 def quietly(code: str, words: str = "") -> str:
     """Guest code that says in one line what it raised: IPython's tracebacks take long. ``words`` run before it."""
-    return f"import sys{words}\ntry:\n    exec({code!r})\nexcept BaseException as e:\n    print(repr(e)[:300], file=sys.stderr)\n"
+    told = "print(repr(e)[:300], file=sys.stderr)"
+    return f"import sys{words}\ntry:\n    exec({code!r})\nexcept BaseException as e:\n    {told}\n"
 
 
 # ---- looking at the host

@@ -181,7 +181,8 @@ for i in range(8):
     _attack("hard link and remove", """
 keep = []
 for i in range(8):
-    fill('/app/x'); os.link('/app/x', '/app/l'); keep.append(open('/app/l', 'rb')); os.unlink('/app/x'); os.unlink('/app/l')
+    fill('/app/x'); os.link('/app/x', '/app/l'); keep.append(open('/app/l', 'rb'))
+    os.unlink('/app/x'); os.unlink('/app/l')
 """),
     _attack("copies", "fill('/app/x', M // 2)\nfor i in range(8): shutil.copyfile('/app/x', f'/app/{i}')"),
     _attack("copied trees", """

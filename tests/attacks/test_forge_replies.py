@@ -79,7 +79,9 @@ def _stopped(name: str, code: str) -> Attack:
 _WORDS = """
 import os, sys, _host, wasm_guest.driver as driver
 call = _host.call
-def frame(reply): text = f'{{"type": "Reply", "content": {reply}}}'.encode(); return len(text).to_bytes(4, 'little') + text
+def frame(reply):
+    text = f'{{"type": "Reply", "content": {reply}}}'.encode()
+    return len(text).to_bytes(4, 'little') + text
 def say(reply): call(frame(reply))
 def forge(reply):
     class Host: call = staticmethod(lambda data: call(frame(reply) if b'"Reply"' in data else data))

@@ -17,7 +17,7 @@ _LISTINGS = [
     attack("walk", "print(LISTED, list(os.walk('/app')))"),
     attack("walk upwards", "print(LISTED, list(os.walk('/app', topdown=False)))"),
     attack("glob", "import glob; print(LISTED, glob.glob('/app/.*'))"),
-    attack("glob with hidden files", "import glob; print(LISTED, glob.glob('/app/**', recursive=True, include_hidden=True))"),
+    attack("glob with hidden files", "import glob; print(LISTED, glob.glob('/app/*', include_hidden=True))"),
     attack("pathlib iterdir", "print(LISTED, list(pathlib.Path('/app').iterdir()))"),
     attack("pathlib rglob", "print(LISTED, list(pathlib.Path('/app').rglob('*')))"),
     attack("pathlib walk", "print(LISTED, list(pathlib.Path('/app').walk()))"),

@@ -44,7 +44,9 @@ _PATHS = [
     attack("dot dot twice", "print(open('/app/sub/../folder/.././' + N).read())"),
     attack("relative from a folder", "os.chdir('/app/sub'); print(open('../' + N).read())"),
     attack("bytes", "print(open(os.fsencode(P)).read())"),
-    attack("folder descriptor", "d = os.open('/app', os.O_RDONLY); print(os.read(os.open(N, os.O_RDONLY, dir_fd=d), 1000))"),
+    attack("folder descriptor", """
+d = os.open('/app', os.O_RDONLY); print(os.read(os.open(N, os.O_RDONLY, dir_fd=d), 1000))
+"""),
     attack("the preopened descriptor", "print(os.read(os.open(N, os.O_RDONLY, dir_fd=9), 1000))"),
     attack("every descriptor there is", """
 for d in range(3, 60):
@@ -100,7 +102,10 @@ zipfile.ZipFile('/tmp/z.zip').extractall('/app')
     attack("pandas.read_csv", "import pandas; print(pandas.read_csv(P, header=None).to_string())"),
     attack("pandas.to_csv", "import pandas; pandas.DataFrame([1]).to_csv(P)"),
     attack("sqlite3 new database", "import sqlite3; sqlite3.connect(P + '.db').execute('create table t(x)')"),
-    attack("sqlite3 attach", "import sqlite3; sqlite3.connect(':memory:').execute('attach ? as a', (P + '2',)).execute('create table a.t(x)')"),
+    attack("sqlite3 attach", """
+import sqlite3
+sqlite3.connect(':memory:').execute('attach ? as a', (P + '2',)).execute('create table a.t(x)')
+"""),
     attack("sqlite3 vacuum into", """
 import sqlite3
 c = sqlite3.connect(':memory:'); c.execute('create table t(x)'); c.commit(); c.execute('vacuum into ?', (P + '-v',))

@@ -60,7 +60,7 @@ done()
     Attack("go on in finally", "try:\n    while going(): pass\nfinally:\n    while going(): pass\n    done()"),
     Attack("ignore the signal", "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile going(): pass\ndone()"),
     Attack("handle the signal", "signal.signal(signal.SIGXCPU, lambda *a: None)\nwhile going(): pass\ndone()"),
-    Attack("default action for the signal", "signal.signal(signal.SIGXCPU, signal.SIG_DFL)\nwhile going(): pass\ndone()"),
+    Attack("default action", "signal.signal(signal.SIGXCPU, signal.SIG_DFL)\nwhile going(): pass\ndone()"),
     Attack("say that the interrupt was seen", """
 import _host, wasm_guest.wire as wire
 seen = wire.encode_event(wire.InterruptSeen())

@@ -102,7 +102,7 @@ def send(header, behind=b'', length=None):
 def raw(frame):
     try: _host.call(frame)
     except OSError: pass
-def display(**more): return {'type': 'DisplayData', 'data': {'text/plain': 'x'}, 'metadata': {}, 'transient': {}, **more}
+def display(**more): return {'type': 'DisplayData', 'data': {}, 'metadata': {}, 'transient': {}, **more}
 def comm(**more): return {'type': 'Comm', 'action': 'comm_msg', 'content': {}, 'metadata': {}, **more}
 def error(**more): return {'type': 'ErrorRaised', 'ename': 'E', 'evalue': 'v', 'traceback': [], **more}
 def result(**more): return {'type': 'ExecuteResult', 'data': {}, 'metadata': {}, 'execution_count': 1, **more}

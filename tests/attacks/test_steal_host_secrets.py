@@ -16,8 +16,7 @@ import wasmtime
 from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene, everything_said, quietly
 from wasm_kernel import BaseSandbox, SandboxResult, create_sandbox
-from wasm_kernel.host import engine, interposer
-from wasm_kernel.host import sandbox as sandbox_module
+from wasm_kernel.host import interposer
 
 # ---- the environment
 
@@ -133,7 +132,7 @@ def _standard_streams(text: str, out: Path) -> Iterator[None]:
             os.close(fd)
 
 
-class _InheritingConfig(wasmtime.WasiConfig):
+class _InheritingConfig(wasmtime.WasiConfig):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.inherit_stdin()
@@ -145,7 +144,7 @@ class _InheritingConfig(wasmtime.WasiConfig):
 def _streams_inherited() -> Iterator[None]:
     is_stream = "(i32.lt_u (i32.sub (local.get $fd) (i32.const 1)) (i32.const 2))"
     text = guards.without(interposer.filter_text(), is_stream, "(i32.const 0)")
-    with guards.filter_replaced(text), guards.patched((engine.wasmtime, "WasiConfig", _InheritingConfig)):
+    with guards.filter_replaced(text), guards.patched((wasmtime, "WasiConfig", _InheritingConfig)):
         yield
 
 
@@ -217,6 +216,3 @@ class TestStealFromANeighbour(AttackTests):
             _attack("its variables", "print(x)"),
         ],
     )
-
-
-assert sandbox_module.tempfile is tempfile  # what _NeighbourScene patches

@@ -76,6 +76,7 @@ def test_no_descriptor_is_open_in_the_base_memory() -> None:
         "import threading\ntry: threading.Thread(target=print).start()\nexcept RuntimeError as e: assert 'one thread' in str(e)",
         "import tempfile, os\nwith tempfile.NamedTemporaryFile() as f: assert os.path.dirname(f.name) == '/tmp'",
         "import nbformat, jsonschema, jupyter_core",
+        "import os, sys; assert not sys.stdout.isatty() and not os.isatty(1) and os.path.isdir(os.environ['MPLCONFIGDIR'])",
         "from IPython.display import HTML; HTML(''); import os; assert not os.path.exists('')",
         "import io, sys\nsys.stdin = io.StringIO('line\\n')\ntry: assert input() == 'line'\nfinally: sys.stdin = sys.__stdin__",
         "assert '\\x1b' not in get_ipython().find_magic('matplotlib').__doc__",

@@ -35,9 +35,16 @@ def _streams():
     """stdout and stderr without a buffer: the host gathers what is written, and sees it at once."""
     for name, fd in (("stdout", 1), ("stderr", 2)):
         raw = io.FileIO(fd, "w", closefd=False)
-        stream = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", newline="\n", write_through=True)
+        stream = Stream(raw, encoding="utf-8", errors="backslashreplace", newline="\n", write_through=True)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+
+
+class Stream(io.TextIOWrapper):
+    """As ipykernel's, no terminal."""
+
+    def isatty(self):
+        return False
 
 
 def _on_interrupt(signum, frame):

@@ -23,7 +23,7 @@ ENVIRONMENT = {
     "XDG_CONFIG_HOME": "/tmp/.config",
     "XDG_DATA_HOME": "/tmp/.local/share",
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-    "MPLCONFIGDIR": "/kernel/matplotlib",
+    "MPLCONFIGDIR": "/tmp/.config/matplotlib",
     "TERM": "xterm-256color",
     "PAGER": "cat",
     "LANG": "C.UTF-8",
@@ -111,6 +111,7 @@ def _os_names():
         if not hasattr(os, name):
             setattr(os, name, no_process)
     os.cpu_count = lambda: 1
+    os.isatty = lambda fd: False  # WASI calls stdout a character device, and libraries then draw for a terminal
 
 
 def _empty_paths():
@@ -118,8 +119,9 @@ def _empty_paths():
     import genericpath
 
     for name in ("exists", "lexists", "isdir"):
+        real = getattr(os.path, name)
 
-        def ask(path, _real=getattr(os.path, name)):
+        def ask(path, _real=real):
             return path != "" and path != b"" and _real(path)
 
         ask.__name__ = name

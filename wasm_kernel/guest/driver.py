@@ -7,7 +7,11 @@ import sys
 
 import _host
 
-from . import aio, comms, door, shell, shims, warm, wire
+from . import shims
+
+shims.install()  # before IPython is imported, which looks around while it is
+
+from . import aio, comms, door, shell, warm, wire  # noqa: E402
 
 _shell = None
 
@@ -18,7 +22,6 @@ _shell = None
 def boot():
     """Everything a base memory holds, from a bare interpreter. Runs once, when the image is built."""
     global _shell
-    shims.install()
     os.chdir("/app")
     sys.argv = [""]
     _streams()

@@ -3,7 +3,6 @@
 import builtins
 import contextlib
 import getpass
-import os
 import sys
 import types
 
@@ -184,8 +183,6 @@ def create():
     shell.kernel = Kernel()
     shell.kernel.shell = shell
     shell.extension_manager.load_extension("storemagic")
-    # Not earlier: argparse colours the magics' help with it, which then are their docstrings.
-    os.environ["FORCE_COLOR"] = "1"
     _stand_in_for_ipykernel()
     _complete_module_names()
     comms.install()

@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import os
 import sys
 
 from . import aio
@@ -125,6 +126,8 @@ def _settle(shell):
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         if hasattr(sys, name):
             delattr(sys, name)
+    # Not earlier: argparse colours the help of magics with it, which then becomes their docstrings.
+    os.environ["FORCE_COLOR"] = "1"
     importlib.invalidate_caches()
     gc.collect()
     gc.freeze()

@@ -173,6 +173,14 @@ keep = []
 for i in range(8):
     os.mkdir('/app/d'); fill('/app/d/x'); keep.append(open('/app/d/x', 'rb')); shutil.rmtree('/app/d')
 """),
+    _attack("removed but open, below a long path", """
+name = 'n' * 250; folders = [os.open('/app', os.O_RDONLY)]; keep = []
+for i in range(20):
+    os.mkdir(name, dir_fd=folders[-1]); folders.append(os.open(name, os.O_RDONLY, dir_fd=folders[-1]))
+for i in range(8):
+    keep.append(os.open('x', os.O_CREAT | os.O_WRONLY, dir_fd=folders[-1])); os.unlink('x', dir_fd=folders[-1])
+    for k in range(15): os.write(keep[-1], bytes(64 * K))
+""", "held_bytes skips a file whose path has more than 4096 bytes: readlink fails"),
     _attack("removed but open in scratch", """
 keep = []
 for i in range(8):

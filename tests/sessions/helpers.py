@@ -19,7 +19,6 @@ from wasm_kernel.host import ledger
 from wasm_kernel.host.workspace import METADATA_NAME
 from wasm_kernel.model.records import SessionRecord
 
-LEGACY = "6b1f7a3e-0000-4000-8000-00000000000{}"
 UUID4 = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 
 

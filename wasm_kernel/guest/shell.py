@@ -131,6 +131,12 @@ class ZMQInteractiveShell(InteractiveShell):
         """IPython keeps a copy of all that is printed, for %notebook; that costs five times the print itself."""
         return contextlib.nullcontext()
 
+    def _format_exception_for_storage(self, exception, filename=None, running_compiled_code=False):
+        """IPython formats each traceback a second time, for %notebook; the one that was shown will do."""
+        if self.last_traceback is None:
+            return super()._format_exception_for_storage(exception, filename, running_compiled_code)
+        return {"ename": type(exception).__name__, "evalue": str(exception), "traceback": self.last_traceback}
+
     def enable_gui(self, gui=None):
         if gui not in (None, "inline", "agg"):
             raise UsageError(f"no GUI event loop in the sandbox: {gui}")

@@ -12,7 +12,6 @@ import contextlib
 import os
 import queue
 import shutil
-import tempfile
 import threading
 import time
 import weakref
@@ -23,7 +22,7 @@ from typing import Any
 
 from wasm_kernel.errors import SandboxBusy, SandboxClosed, SandboxError
 from wasm_kernel.guest import wire
-from wasm_kernel.host import engine, image, workspace
+from wasm_kernel.host import engine, image, scratch, workspace
 from wasm_kernel.host.engine import Stop, Trapped
 from wasm_kernel.host.instance import AtRest, Handlers, Instance, Limits, Run
 from wasm_kernel.host.memory import GuestMemory
@@ -142,7 +141,7 @@ class Sandbox:
         self._image, self.policy, self.folder = img, policy, folder
         self._packages = packages
         self._memory = GuestMemory(img.memory)
-        self._scratch = Path(tempfile.mkdtemp(prefix="wasm-kernel-"))
+        self._scratch = scratch.make()
         image.furnish_scratch(self._scratch)
         self._rest = img.rest
         self._fresh = True  # the next request starts from the base memory
@@ -309,7 +308,7 @@ class Sandbox:
             self._settle()
         self._drop_instance()
         self._memory.close()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        scratch.remove(self._scratch)
 
     def _settle(self) -> None:
         """Bring the files of the guest's memory up to date, or replace a guest that trapped."""
@@ -534,11 +533,11 @@ class Sandbox:
     def _room_left(self, kind: int) -> tuple[int, int]:
         """Bytes and names the guest may still use, counted on disk."""
         here = self._before if kind == 2 and self._before is not None else workspace.survey(self.folder)
-        scratch = workspace.survey(self._scratch)
-        used = here.used_bytes + scratch.used_bytes + workspace.held_bytes((self.folder, self._scratch))
+        there = workspace.survey(self._scratch)
+        used = here.used_bytes + there.used_bytes + workspace.held_bytes((self.folder, self._scratch))
         return (
             max(0, self.policy.workspace_bytes - used),
-            max(0, self.policy.max_files - here.entries - scratch.entries),
+            max(0, self.policy.max_files - here.entries - there.entries),
         )
 
 

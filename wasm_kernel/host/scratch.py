@@ -1,0 +1,66 @@
+"""Scratch folders: what each guest sees as /tmp. They go when their sandbox closes, or after their process died.
+
+All of a process's folders are in one, with a lock held while the process lives. Whoever makes the next one deletes
+those whose lock is free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+
+_PREFIX = "wasm-kernel-scratch-"
+_LOCK = "lock"
+_guard = threading.Lock()
+_mine: Path | None = None
+_mine_pid = 0
+_handle = -1
+
+
+def make() -> Path:
+    """A new, empty scratch folder."""
+    return Path(tempfile.mkdtemp(prefix="tmp-", dir=_process_folder()))
+
+
+def remove(folder: Path) -> None:
+    """Delete a scratch folder, and the process's when it was the last."""
+    global _mine, _handle
+    shutil.rmtree(folder, ignore_errors=True)
+    with _guard:
+        if _mine is not None and _mine_pid == os.getpid() and [p.name for p in _mine.iterdir()] == [_LOCK]:
+            shutil.rmtree(_mine, ignore_errors=True)
+            os.close(_handle)
+            _mine, _handle = None, -1
+
+
+def _process_folder() -> Path:
+    global _mine, _mine_pid, _handle
+    with _guard:
+        if _mine is None or _mine_pid != os.getpid():
+            place = Path(tempfile.gettempdir())
+            _sweep(place)
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+            _handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(_handle, fcntl.LOCK_EX)
+            _mine, _mine_pid = folder, os.getpid()
+        return _mine
+
+
+def _sweep(place: Path) -> None:
+    """Delete what dead processes of this user left."""
+    for folder in place.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            info = folder.lstat()
+            if info.st_uid != os.getuid() or folder.is_symlink():
+                continue
+            handle = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(handle)

@@ -301,6 +301,8 @@ class Sandbox:
             self._job = None
             with self._lock:
                 self._busy = self._interrupt_first = False
+            if _exiting:  # who waits is a daemon thread, and would only say so on a stderr that is being closed
+                break
             job.messages.put(message)
             # The caller goes on first: keeping the memory costs it nothing unless it comes right back.
             with contextlib.suppress(queue.Empty):
@@ -574,8 +576,13 @@ def _encodable(code: str) -> str:
 _open_sandboxes: weakref.WeakSet[Sandbox] = weakref.WeakSet()
 
 
+_exiting = False
+
+
 @atexit.register
 def _close_all() -> None:
+    global _exiting
+    _exiting = True
     sandboxes = list(_open_sandboxes)
     for sandbox in sandboxes:
         with contextlib.suppress(Exception):

@@ -16,7 +16,7 @@ README = (Path(__file__).parents[1] / "README.md").read_text()
 
 def test_the_quick_start_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    code = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[0]
+    code = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
     said = re.findall(r"print\(.*\)\s+# (.*)", code)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):

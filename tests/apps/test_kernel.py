@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -49,7 +50,7 @@ def reply_to_execute(client: BlockingKernelClient) -> Message:
             return message["content"]
 
 
-def test_cells_outputs_errors_and_recovery(start: Any) -> None:
+def test_cells_outputs_errors_and_recovery(start: Any, tmp_path: Path) -> None:
     _, client = start()
     reply, outputs = run(client, "import pandas as pd\nprint('hi')\npd.DataFrame({'a': [1]})")
     assert reply["status"] == "ok"
@@ -64,6 +65,8 @@ def test_cells_outputs_errors_and_recovery(start: Any) -> None:
     reply, _ = run(client, "pd.__name__")
     assert reply["status"] == "ok"
     assert reply["execution_count"] == 4
+    (metadata,) = (tmp_path / "sessions").glob("*/.metadata.json")
+    assert json.loads(metadata.read_text())["execution_count"] == 4
 
 
 def test_interrupt_and_input(start: Any) -> None:

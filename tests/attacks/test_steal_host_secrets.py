@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import secrets
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ import wasmtime
 from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene, everything_said, quietly
 from wasm_kernel import BaseSandbox, SandboxResult, create_sandbox
-from wasm_kernel.host import interposer
+from wasm_kernel.host import interposer, scratch
 
 # ---- the environment
 
@@ -183,7 +182,7 @@ class _NeighbourScene(Scene):
         self._file = theirs / "secret.txt"
         if self.guarded:
             return super()._create()
-        with guards.patched((tempfile, "mkdtemp", lambda **_: str(theirs))):
+        with guards.patched((scratch, "make", lambda: theirs)):
             return super()._create()
 
     def set_up(self) -> None:

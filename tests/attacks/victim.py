@@ -1,7 +1,7 @@
 """A host that may die: runs cells in a process of its own, which the test outlives.
 
 Reads a JSON object from standard input: ``folder``, ``cells``, and optionally ``thread_stack`` to run the guest on a
-thread with that much stack. Prints a line before each cell, and at the end what it came to. The cell "RESET" resets.
+thread with that much stack. Prints a line before each cell, and at the end what it came to. The cell "RESET" resets, "DIE" ends the process as a signal would.
 """
 
 from __future__ import annotations
@@ -35,14 +35,11 @@ def run(folder: Path, cells: list[str], thread_stack: int | None = None) -> Deat
     """Run cells in another process, whose temporary files are in the folder, too."""
     order = {"folder": str(folder / "workspace"), "cells": cells, "thread_stack": thread_stack}
     (folder / "tmp").mkdir(exist_ok=True)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.attacks.victim"],
-            input=json.dumps(order), env={**os.environ, "TMPDIR": str(folder / "tmp")},
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-    finally:  # deeper than Python's own rmtree can go
-        subprocess.run(["rm", "-rf", folder / "workspace", folder / "tmp"], check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.attacks.victim"],
+        input=json.dumps(order), env={**os.environ, "TMPDIR": str(folder / "tmp")},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
     last = done.stdout.rpartition(_LAST_WORDS)[2] if _LAST_WORDS in done.stdout else "{}"
     return Death(done.returncode, done.stdout[-2000:] + done.stderr[-2000:], json.loads(last))
 
@@ -61,6 +58,8 @@ def main() -> None:
     for i, cell in enumerate(order["cells"]):
         print(f"cell {i}", flush=True)
         try:
+            if cell == "DIE":
+                os._exit(9)
             if cell == "RESET":
                 sandbox.reset()
             else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -25,10 +24,13 @@ from wasm_kernel import __version__
 from wasm_kernel.apps.image_progress import BuildFailed, ImageBuild
 from wasm_kernel.errors import SandboxError, WasmKernelError
 from wasm_kernel.guest import wire
-from wasm_kernel.host import image, workspace
+from wasm_kernel.host import image
 from wasm_kernel.host.sandbox import Sandbox
 from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.policy import ExecutionPolicy
+from wasm_kernel.sessions.catalog import create_session_folder, prepared_root
+from wasm_kernel.sessions.log import SandboxLogger
+from wasm_kernel.sessions.session import LiveSession
 
 T = TypeVar("T")
 _MESSAGE_TYPES = {
@@ -71,7 +73,9 @@ class WasmKernel(Kernel):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self._session: LiveSession | None = None
         self._sandbox: Sandbox | None = None
+        self._logger = SandboxLogger()
         self._building: ImageBuild | None = None
         # One request at a time for the guest, in order. ipykernel's handlers run on several event loops.
         self._turns = ThreadPoolExecutor(1, "wasm-kernel-turns")
@@ -103,8 +107,9 @@ class WasmKernel(Kernel):
                     self._building.run()
                 finally:
                     self._building = None
-            folder = workspace.prepare(workspace_root() / str(uuid.uuid4()))
-            self._sandbox = Sandbox(image.load(), folder, ExecutionPolicy())
+            session_id, folder, lock = create_session_folder(prepared_root(workspace_root()), self._logger)
+            self._session = LiveSession(session_id, folder, image.load(), ExecutionPolicy(), lock)
+            self._sandbox = self._session.sandbox
         return self._sandbox
 
     def _publish(
@@ -161,7 +166,11 @@ class WasmKernel(Kernel):
         def run() -> SandboxResult:
             sandbox = self._ready(parent)
             ask = partial(self._ask, sandbox, parent, ident) if allow_stdin else None
-            return sandbox.execute(code, on_event=partial(self._show, parent, silent), on_input=ask, options=options)
+            show = partial(self._show, parent, silent)
+            result = sandbox.execute(code, on_event=show, on_input=ask, options=options)
+            if self._session is not None:
+                self._session.refresh(result, self._logger)
+            return result
 
         try:
             result = await self._in_turn(run)
@@ -278,8 +287,8 @@ class WasmKernel(Kernel):
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "flush_timeout"):
                 stream.flush_timeout = 0.1  # else the control thread may wait 10 s for a stopped IO thread
-        if self._sandbox is not None:
-            self._sandbox.close(timeout=2)
+        if self._session is not None:
+            self._session.close()
         if self._building is not None:
             self._building.cancel()
         self._turns.shutdown(wait=False, cancel_futures=True)

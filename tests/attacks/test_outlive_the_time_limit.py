@@ -5,11 +5,16 @@ With the guard the code wants an hour; without it a moment, so that the breach c
 
 from __future__ import annotations
 
+import threading
+import time
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene
-from wasm_kernel import SandboxResult
+from wasm_kernel import SandboxClosed, SandboxResult, create_sandbox
 
 _LATE = 15.0  # seconds after which an execution was not stopped in time, on a machine that does other things, too
 
@@ -179,3 +184,32 @@ sys.stdout = Stream()
 
 class TestOutliveTheTimeLimit(AttackTests):
     family = Family(_TimeScene, _ATTACKS, guards.by_scene)
+
+
+@pytest.mark.parametrize("code", ["while True: pass", "while True: time.sleep(0.01)", "while True: _host.call(b'')"])
+def test_close_ends_a_guest_that_catches_everything(code: str, tmp_path: Path) -> None:
+    """Without a time limit, interrupts can be caught for ever; closing cannot."""
+    sandbox = create_sandbox(workspace=tmp_path / "workspace")
+    started = threading.Event()
+    ended: list[BaseException] = []
+
+    def run() -> None:
+        stubborn = "\n".join(["while True:", "    try:", *[f"        {line}" for line in code.split("\n")]])
+        try:
+            sandbox.execute(
+                f"import time, _host\nprint('started')\n{stubborn}\n    except BaseException: pass",
+                on_event=lambda event: started.set(),
+            )
+        except BaseException as e:  # noqa: BLE001 - looked at below
+            ended.append(e)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert started.wait(20)
+    for _ in range(3):
+        sandbox.interrupt()
+    begun = time.monotonic()
+    sandbox.close()
+    thread.join(20)
+    assert time.monotonic() - begun < _LATE
+    assert [type(e) for e in ended] == [SandboxClosed]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import pytest
+
 from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene, Verdict, quietly
-from wasm_kernel import SandboxResult
+from wasm_kernel import BaseSandbox, SandboxResult
 from wasm_kernel.host.sandbox import Sandbox
 
 
@@ -101,3 +103,12 @@ class TestSabotageTheGuest(AttackTests):
             Attack("descriptors read", quietly(_EACH.format("os.read(i, 9)"), _WORDS)),
         ],
     )  # fmt: skip
+
+
+@pytest.mark.xfail(strict=True, reason="a turn without a reply is called a crash, but the guest's memory is kept")
+def test_a_guest_that_gives_no_reply_is_put_back(sandbox: BaseSandbox) -> None:
+    """The outcome says that variables are back as they were before; so must be what was broken."""
+    assert sandbox.execute("x = 'before'").success
+    lost = sandbox.execute("x = 'after'; import wasm_guest.driver as driver; driver._host = None")
+    assert lost.outcome.state_lost
+    assert sandbox.execute("print(x)").stdout == "before\n"

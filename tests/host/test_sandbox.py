@@ -289,6 +289,14 @@ def test_after_a_crash_the_sandbox_has_what_it_had(make_sandbox: Make, code: str
     assert sandbox.execute("int(df.a.sum()), next(gen)").result == {"text/plain": "(3, 1)"}
 
 
+def test_a_guest_that_breaks_its_driver_loses_only_that_execution(make_sandbox: Make) -> None:
+    sandbox = make_sandbox()
+    sandbox.execute("mine = 1")
+    result = sandbox.execute("mine = 2\nimport wasm_guest.wire as w\nw.Reply = None")
+    assert result.outcome.kind is OutcomeKind.CRASHED
+    assert sandbox.execute("mine").result == {"text/plain": "1"}
+
+
 def test_open_files_and_clocks_survive_a_crash(make_sandbox: Make) -> None:
     sandbox = make_sandbox()
     (sandbox.workspace / "lines").write_text("one\ntwo\nthree\n")

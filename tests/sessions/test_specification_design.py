@@ -218,9 +218,7 @@ def test_concurrent_execution_is_never_pruned(sessions: Opened, root: Path) -> N
     assert set(prune_sessions(0, root).deleted_sessions) == {mine, other}
 
 
-def test_clock_skew_never_turns_updated_at_back(
-    sessions: Opened, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clock_skew_never_turns_updated_at_back(sessions: Opened, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Edge case: Clock Skew"""
     session_id, sandbox = sessions.create()
     clock = [datetime.now(UTC) + timedelta(hours=h) for h in (3, 2, -5, -5, 4)]

@@ -401,7 +401,16 @@ def test_validate_workspace_root_before_pruning(root: Path, tmp_path: Path, log:
 def test_prevent_deletion_of_non_session_directories(root: Path, log: Log) -> None:
     """Scenario: Prevent deletion of non-session directories"""
     mine = make_session(root, hours=1000)
-    others = ["abc-123", "notes", "550e8400", mine + "-copy", "x" + mine[1:], mine.upper(), mine.replace("-", ""), " " + mine]
+    others = [
+        "abc-123",
+        "notes",
+        "550e8400",
+        mine + "-copy",
+        "x" + mine[1:],
+        mine.upper(),
+        mine.replace("-", ""),
+        " " + mine,
+    ]
     others = [name for name in others if name != mine]
     for name in others:
         make_session(root, hours=1000, session_id=name, files={"precious": "x"})

@@ -32,7 +32,7 @@ def test_generate_unique_session_id(sessions: Opened) -> None:
     for session_id in ids:
         assert uuid.UUID(session_id).version == 4
         assert os.path.basename(session_id) == session_id
-        assert not set(session_id) & set("/\\:*?\"<>| .\0")
+        assert not set(session_id) & set('/\\:*?"<>| .\0')
 
 
 def test_session_id_format_validation(sessions: Opened, root: Path) -> None:
@@ -226,7 +226,22 @@ def test_delete_session_workspace(sessions: Opened, root: Path) -> None:
 
 @pytest.mark.parametrize(
     "session_id",
-    ["../../../tmp", "..", ".", "", "/etc", "a/b", "a\\b", "a\0b", "abc_123", ".wasm-kernel", "-a", "a" * 129, "é", "a b"],
+    [
+        "../../../tmp",
+        "..",
+        ".",
+        "",
+        "/etc",
+        "a/b",
+        "a\\b",
+        "a\0b",
+        "abc_123",
+        ".wasm-kernel",
+        "-a",
+        "a" * 129,
+        "é",
+        "a b",
+    ],
 )
 def test_prevent_path_traversal_in_deletion(root: Path, tmp_path: Path, session_id: str) -> None:
     """Scenario: Prevent path traversal in deletion"""
@@ -328,7 +343,14 @@ def test_explicit_workspace_parameter_still_works(tmp_path: Path, monkeypatch: p
 
 def test_public_api_surface_extended_additively() -> None:
     """Scenario: Public API surface extended additively"""
-    before_sessions = {"create_sandbox", "ExecutionPolicy", "SandboxResult", "SandboxLogger", "RuntimeType", "BaseSandbox"}
+    before_sessions = {
+        "create_sandbox",
+        "ExecutionPolicy",
+        "SandboxResult",
+        "SandboxLogger",
+        "RuntimeType",
+        "BaseSandbox",
+    }
     sessions = {
         "create_session_sandbox",
         "get_session_sandbox",

@@ -7,7 +7,6 @@ the memory is kept (`GuestMemory.keep`), so that a later trap costs only the exe
 from __future__ import annotations
 
 import atexit
-import codecs
 import contextlib
 import os
 import queue
@@ -23,101 +22,20 @@ from typing import Any
 from wasm_kernel.errors import SandboxBusy, SandboxClosed, SandboxError
 from wasm_kernel.guest import wire
 from wasm_kernel.host import engine, image, scratch, workspace
+from wasm_kernel.host.capture import Capture, OnEvent
 from wasm_kernel.host.engine import Stop, Trapped
 from wasm_kernel.host.instance import AtRest, Handlers, Instance, Limits, Run
 from wasm_kernel.host.memory import GuestMemory
 from wasm_kernel.host.pulse import pulse
-from wasm_kernel.model import outcome as outcomes
-from wasm_kernel.model.outcome import GuestError, Outcome, OutcomeKind, SandboxResult, TrapCause
+from wasm_kernel.host.verdict import integer, judge
+from wasm_kernel.model.outcome import SandboxResult, TrapCause
 from wasm_kernel.model.policy import ExecutionPolicy
 
-OnEvent = Callable[[wire.Event], None]
 OnInput = Callable[[wire.InputRequest], str]
 
 _HELP_SECONDS = 10.0  # for complete, inspect and is_complete
 _CALLER_FIRST = 0.002
 _REPLY_ROOM = 16 << 20  # a reply may be this much larger than display_max_bytes
-
-
-@dataclass
-class _Capture:
-    """What an execution gave so far, held to the policy's caps."""
-
-    policy: ExecutionPolicy
-    on_event: OnEvent | None
-    streams: dict[str, list[str]] = field(default_factory=lambda: {"stdout": [], "stderr": []})
-    sizes: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0, "display": 0})
-    cut: set[str] = field(default_factory=set)
-    result: dict[str, Any] | None = None
-    displays: list[dict[str, Any]] = field(default_factory=list)
-    error: GuestError | None = None
-    reply: wire.Reply | None = None
-    failure: BaseException | None = None
-
-    def __post_init__(self) -> None:
-        decoder = codecs.getincrementaldecoder("utf-8")
-        self._decoders = {"stdout": decoder("replace"), "stderr": decoder("replace")}
-
-    def write(self, fd: int, data: bytes) -> None:
-        """Bytes the guest wrote to stdout (1) or stderr (2)."""
-        name = "stderr" if fd == 2 else "stdout"
-        limit = self.policy.stderr_max_bytes if fd == 2 else self.policy.stdout_max_bytes
-        left = limit - self.sizes[name]
-        self.sizes[name] += len(data)
-        if left > 0:
-            self._text(name, self._decoders[name].decode(data[:left]))
-        if len(data) > max(left, 0):
-            self._notice(name, f"{name} was cut after {limit} bytes ({name}_max_bytes)")
-
-    def _text(self, name: str, text: str) -> None:
-        if text:
-            self.streams[name].append(text)
-            self.emit(wire.Stream(name, text))
-
-    def _notice(self, what: str, text: str) -> None:
-        if what not in self.cut:
-            self.cut.add(what)
-            stream = "stdout" if what == "stdout" else "stderr"
-            self._text(stream, f"\n[wasm-kernel: {text}]\n")
-
-    def take(self, event: wire.Event, size: int) -> None:
-        """An event the guest sent, of this many bytes."""
-        limit = self.policy.display_max_bytes
-        if self.sizes["display"] + size > limit:
-            self.refuse(size)
-            if not isinstance(event, wire.ErrorRaised):
-                return
-            event = wire.ErrorRaised(event.ename[:200], event.evalue[:2000], ["(traceback cut)"])
-        self.sizes["display"] += size
-        if isinstance(event, wire.ExecuteResult):
-            self.result = event.data
-        elif isinstance(event, wire.DisplayData):
-            self.displays.append(event.data)
-        elif isinstance(event, wire.ErrorRaised):
-            self.error = GuestError(event.ename, event.evalue, event.traceback)
-        self.emit(event)
-
-    def refuse(self, size: int) -> None:
-        """Something the guest sent is too much."""
-        limit = self.policy.display_max_bytes
-        self._notice("display", f"display data was dropped: it would pass {limit} bytes (display_max_bytes)")
-
-    def emit(self, event: wire.Event) -> None:
-        """Hand an event on. A callback that raises is not called again; `execute` raises for it at the end."""
-        if self.on_event is not None:
-            try:
-                self.on_event(event)
-            except BaseException as e:  # noqa: BLE001 - it belongs to the caller of execute
-                self.failure, self.on_event = e, None
-
-    def finish(self) -> None:
-        """Show what an incomplete character left behind."""
-        for name, decoder in self._decoders.items():
-            self._text(name, decoder.decode(b"", final=True))
-
-    def text(self, name: str) -> str:
-        """All that was kept of a stream."""
-        return "".join(self.streams[name])
 
 
 @dataclass
@@ -148,7 +66,7 @@ class Sandbox:
         self._kept = True  # the memory's files are up to date with the last turn
         self._instance: Instance | None = None
         self._run: Run | None = None
-        self._capture: _Capture | None = None
+        self._capture: Capture | None = None
         self._job: _Job | None = None
         self._request = b""
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -181,7 +99,7 @@ class Sandbox:
         if not isinstance(code, str):
             raise TypeError(f"code is {type(code).__name__}; it must be str")
         request = {"op": "execute", "allow_stdin": on_input is not None, **(options or {}), "code": _encodable(code)}
-        capture = _Capture(self.policy, on_event)
+        capture = Capture(self.policy, on_event)
         result: SandboxResult = self._submit(lambda: self._execute(request, capture), on_input)
         if capture.failure is not None:
             raise capture.failure
@@ -364,7 +282,7 @@ class Sandbox:
             )
         return self._instance
 
-    def _turn(self, request: dict[str, Any], buffers: tuple[bytes, ...], capture: _Capture, run: Run) -> None:
+    def _turn(self, request: dict[str, Any], buffers: tuple[bytes, ...], capture: Capture, run: Run) -> None:
         """One turn of the guest. Raises `Trapped`; the instance is gone then."""
         instance = self._live()
         if self._fresh:
@@ -390,7 +308,7 @@ class Sandbox:
             self._run = None
             capture.finish()
 
-    def _execute(self, request: dict[str, Any], capture: _Capture) -> SandboxResult:
+    def _execute(self, request: dict[str, Any], capture: Capture) -> SandboxResult:
         run = Run(self.policy.timeout_seconds, self.policy.interrupt_grace_seconds)
         trap: Trapped | None = None
         fuel = None
@@ -409,10 +327,12 @@ class Sandbox:
             changed = workspace.changes(self._before, workspace.survey(self.folder))
         if trap is not None:
             self._after_trap(trap)
+        elif capture.reply is None:  # its driver is broken: the memory of before is put back, as after a trap
+            self._drop_instance()
         reply = capture.reply.content if capture.reply is not None else {}
         self._capture = None
         self.next_task = _number(reply.get("next_task"))
-        how, exit_code, error = self._judge(run, trap, reply, capture)
+        how, exit_code, error = judge(self.policy, run, trap, reply, capture.error, closed=self._closed)
         return SandboxResult(
             success=how.ok,
             outcome=how,
@@ -429,45 +349,12 @@ class Sandbox:
             files_modified=changed.modified,
             files_deleted=changed.deleted,
             workspace_path=str(self.folder),
-            execution_count=_integer(reply.get("execution_count")),
+            execution_count=integer(reply.get("execution_count")),
             reply=reply,
         )
 
-    def _judge(
-        self, run: Run, trap: Trapped | None, reply: dict[str, Any], capture: _Capture
-    ) -> tuple[Outcome, int, GuestError | None]:
-        """How an execution ended: by wasmtime's code and what we asked for ourselves, never by what the guest says."""
-        forced = trap is not None
-        how: Outcome
-        exit_code = 1
-        if trap is not None and trap.cause is TrapCause.EXIT:
-            how, exit_code = outcomes.exited(trap.exit_code, state_lost=True), trap.exit_code
-        elif trap is not None and trap.cause is TrapCause.OUT_OF_FUEL:
-            how = outcomes.fuel_limit(self.policy.fuel_budget or 0)
-        elif trap is not None and trap.cause is not TrapCause.STOPPED:
-            how = outcomes.crashed(trap.cause)
-        elif trap is not None and self._closed and not run.timed_out:
-            raise SandboxClosed("the sandbox was closed while the code ran")
-        elif run.timed_out and (forced or reply.get("status") != "ok"):
-            how = outcomes.time_limit(self.policy.timeout_seconds or 0, forced=forced)
-        elif run.interrupted and (forced or reply.get("ename") == "KeyboardInterrupt"):
-            how = outcomes.interrupted(forced=forced, grace=self.policy.interrupt_grace_seconds)
-        elif not reply:
-            how = outcomes.crashed(TrapCause.DAMAGE, "it gave no reply")
-        elif reply.get("status") == "ok":
-            return outcomes.OK, 0, None
-        elif reply.get("ename") == "SystemExit":
-            exit_code = _integer(reply.get("exit_code")) & 0xFF
-            how = outcomes.exited(exit_code, state_lost=False)
-        else:
-            how = outcomes.raised(str(reply.get("ename"))[:200])
-        error = capture.error or _error_of(reply)
-        if error is None and how.kind is not OutcomeKind.EXIT:
-            error = GuestError(_ERROR_NAMES.get(how.kind, "SandboxError"), how.message, [])
-        return how, exit_code, error
-
     def _ask(self, request: dict[str, Any], buffers: tuple[bytes, ...], on_event: OnEvent | None) -> dict[str, Any]:
-        capture = _Capture(self.policy, on_event)
+        capture = Capture(self.policy, on_event)
         try:
             self._turn(request, buffers, capture, Run(_HELP_SECONDS, self.policy.interrupt_grace_seconds))
         except Trapped as e:
@@ -541,26 +428,6 @@ class Sandbox:
             max(0, self.policy.workspace_bytes - used),
             max(0, self.policy.max_files - here.entries - there.entries),
         )
-
-
-_ERROR_NAMES = {
-    OutcomeKind.CRASHED: "SandboxCrash",
-    OutcomeKind.TIME_LIMIT: "TimeoutError",
-    OutcomeKind.FUEL_LIMIT: "FuelExhausted",
-    OutcomeKind.INTERRUPTED: "KeyboardInterrupt",
-}
-
-
-def _error_of(reply: dict[str, Any]) -> GuestError | None:
-    if "ename" not in reply:
-        return None
-    traceback = reply.get("traceback")
-    lines = [str(line) for line in traceback] if isinstance(traceback, list) else []
-    return GuestError(str(reply["ename"]), str(reply.get("evalue", "")), lines)
-
-
-def _integer(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else 0
 
 
 def _number(value: Any) -> float | None:

@@ -1,0 +1,95 @@
+"""What an execution gives, gathered while it runs and held to the policy's caps."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from wasm_kernel.guest import wire
+from wasm_kernel.model.outcome import GuestError
+from wasm_kernel.model.policy import ExecutionPolicy
+
+OnEvent = Callable[[wire.Event], None]
+
+
+@dataclass
+class Capture:
+    """What an execution gave so far, held to the policy's caps."""
+
+    policy: ExecutionPolicy
+    on_event: OnEvent | None
+    streams: dict[str, list[str]] = field(default_factory=lambda: {"stdout": [], "stderr": []})
+    sizes: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0, "display": 0})
+    cut: set[str] = field(default_factory=set)
+    result: dict[str, Any] | None = None
+    displays: list[dict[str, Any]] = field(default_factory=list)
+    error: GuestError | None = None
+    reply: wire.Reply | None = None
+    failure: BaseException | None = None
+
+    def __post_init__(self) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")
+        self._decoders = {"stdout": decoder("replace"), "stderr": decoder("replace")}
+
+    def write(self, fd: int, data: bytes) -> None:
+        """Bytes the guest wrote to stdout (1) or stderr (2)."""
+        name = "stderr" if fd == 2 else "stdout"
+        limit = self.policy.stderr_max_bytes if fd == 2 else self.policy.stdout_max_bytes
+        left = limit - self.sizes[name]
+        self.sizes[name] += len(data)
+        if left > 0:
+            self._text(name, self._decoders[name].decode(data[:left]))
+        if len(data) > max(left, 0):
+            self._notice(name, f"{name} was cut after {limit} bytes ({name}_max_bytes)")
+
+    def _text(self, name: str, text: str) -> None:
+        if text:
+            self.streams[name].append(text)
+            self.emit(wire.Stream(name, text))
+
+    def _notice(self, what: str, text: str) -> None:
+        if what not in self.cut:
+            self.cut.add(what)
+            stream = "stdout" if what == "stdout" else "stderr"
+            self._text(stream, f"\n[wasm-kernel: {text}]\n")
+
+    def take(self, event: wire.Event, size: int) -> None:
+        """An event the guest sent, of this many bytes."""
+        limit = self.policy.display_max_bytes
+        if self.sizes["display"] + size > limit:
+            self.refuse(size)
+            if not isinstance(event, wire.ErrorRaised):
+                return
+            event = wire.ErrorRaised(event.ename[:200], event.evalue[:2000], ["(traceback cut)"])
+        self.sizes["display"] += size
+        if isinstance(event, wire.ExecuteResult):
+            self.result = event.data
+        elif isinstance(event, wire.DisplayData):
+            self.displays.append(event.data)
+        elif isinstance(event, wire.ErrorRaised):
+            self.error = GuestError(event.ename, event.evalue, event.traceback)
+        self.emit(event)
+
+    def refuse(self, size: int) -> None:
+        """Something the guest sent is too much."""
+        limit = self.policy.display_max_bytes
+        self._notice("display", f"display data was dropped: it would pass {limit} bytes (display_max_bytes)")
+
+    def emit(self, event: wire.Event) -> None:
+        """Hand an event on. A callback that raises is not called again; `execute` raises for it at the end."""
+        if self.on_event is not None:
+            try:
+                self.on_event(event)
+            except BaseException as e:  # noqa: BLE001 - it belongs to the caller of execute
+                self.failure, self.on_event = e, None
+
+    def finish(self) -> None:
+        """Show what an incomplete character left behind."""
+        for name, decoder in self._decoders.items():
+            self._text(name, decoder.decode(b"", final=True))
+
+    def text(self, name: str) -> str:
+        """All that was kept of a stream."""
+        return "".join(self.streams[name])

@@ -110,13 +110,14 @@ class Scene:
             if attack.first:
                 self.execute(attack.first)
             result = self.execute(attack.code)
+        except Exception as e:  # noqa: BLE001 - whatever the host raises, a guest made it do so
+            verdict.breaches.append(f"the host raised {type(e).__name__}: {e}")
+        else:
             verdict.said = f"{result.outcome.kind.value} {result.outcome.cause} {result.stdout[-300:]!r}"
             verdict.said += f" {result.stderr[-300:]!r}"
             if result.error is not None:
                 verdict.said += f" {result.error.name}: {result.error.value[:300]}"
             verdict.breaches += self.breaches(attack, result)
-        except Exception as e:  # noqa: BLE001 - whatever the host raises, a guest made it do so
-            verdict.breaches.append(f"the host raised {type(e).__name__}: {e}")
         try:
             self.sandbox.reset()
         except Exception as e:  # noqa: BLE001

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import resource
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tests.attacks import guards
-from tests.attacks.harness import Attack, AttackTests, Family, Scene, all_entries, quietly
+from tests.attacks.harness import Attack, AttackTests, Family, Scene, quietly
 from wasm_kernel import BaseSandbox, SandboxResult
 
 _KIB, _MIB = 1 << 10, 1 << 20
@@ -31,8 +32,8 @@ class _DiskScene(Scene):
 
     def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
         found = []
-        entries = list(all_entries(self.workspace, self.scratch))
-        infos = {(info.st_dev, info.st_ino): info for info in map(os.lstat, entries)}
+        entries = [*_everything_below(self.workspace), *_everything_below(self.scratch)]
+        infos = {(info.st_dev, info.st_ino): info for info in entries}
         used = sum(max(info.st_size, info.st_blocks * 512) for info in infos.values())
         held = _held_bytes() - self._held_before
         if used + held > _BYTES + _SLACK:
@@ -46,6 +47,12 @@ class _DiskScene(Scene):
         if opened > _OPEN + 2:  # the two folders are mounted
             found.append(f"{opened} descriptors, {_OPEN} are allowed")
         return found
+
+
+def _everything_below(folder: Path) -> Iterator[os.stat_result]:
+    """By handle: a guest's paths can be longer than the host's."""
+    for _, folders, names, handle in os.fwalk(folder):
+        yield from (os.stat(name, dir_fd=handle, follow_symlinks=False) for name in [*folders, *names])
 
 
 def _descriptors() -> dict[str, int]:

@@ -7,14 +7,12 @@ from typing import Any
 
 from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene, quietly
-from wasm_kernel import SandboxResult
+from wasm_kernel import ExecutionPolicy, GuestError, SandboxResult
 from wasm_kernel.host import sandbox as sandbox_module
-from wasm_kernel.host.engine import Trapped
-from wasm_kernel.host.instance import Run
+from wasm_kernel.host import verdict
 from wasm_kernel.model import outcome as outcomes
-from wasm_kernel.model.outcome import GuestError, Outcome
 
-_real_judge = sandbox_module.Sandbox._judge
+_real_judge = verdict.judge
 
 
 class _ReplyScene(Scene):
@@ -45,11 +43,11 @@ def _has_surrogates(text: str) -> bool:
 
 
 def _believing_judge(
-    self: sandbox_module.Sandbox, run: Run, trap: Trapped | None, reply: dict[str, Any], capture: Any
-) -> tuple[Outcome, int, GuestError | None]:
+    policy: ExecutionPolicy, run: Any, trap: Any, reply: dict[str, Any], *shown: Any, **more: Any
+) -> Any:
     if reply.get("status") == "ok":
         return outcomes.OK, 0, None
-    return _real_judge(self, run, trap, reply, capture)
+    return _real_judge(policy, run, trap, reply, *shown, **more)
 
 
 def _believed_error(reply: dict[str, Any]) -> GuestError | None:
@@ -58,10 +56,11 @@ def _believed_error(reply: dict[str, Any]) -> GuestError | None:
 
 def _unchecked() -> Any:
     return guards.patched(
-        (sandbox_module, "_integer", lambda value: value),
+        (sandbox_module, "integer", lambda value: value),
         (sandbox_module, "_number", lambda value: value),
-        (sandbox_module, "_error_of", _believed_error),
-        (sandbox_module.Sandbox, "_judge", _believing_judge),
+        (sandbox_module, "judge", _believing_judge),
+        (verdict, "integer", lambda value: value),
+        (verdict, "_error_of", _believed_error),
     )
 
 

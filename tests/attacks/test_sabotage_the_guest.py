@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
@@ -30,6 +31,16 @@ class _SabotageScene(Scene):
             self.sandbox.close()
             self.sandbox = self._create()
         return verdict
+
+
+_real_drop_instance = Sandbox._drop_instance
+
+
+def _keeping(self: Sandbox) -> None:
+    """A guest that gave no reply, or trapped, is not put back."""
+    if self._instance is not None and not self._closed:
+        self._rest = self._instance.keep()
+    _real_drop_instance(self)
 
 
 _WORDS = """
@@ -96,7 +107,7 @@ class TestSabotageTheGuest(AttackTests):
     family = Family(
         _SabotageScene,
         [Attack(name, quietly(code, _WORDS)) for name, code in _ATTACKS.items()],
-        lambda: guards.patched((Sandbox, "reset", lambda self: None)),
+        lambda: guards.patched((Sandbox, "reset", lambda self: None), (Sandbox, "_drop_instance", _keeping)),
         in_depth=[
             Attack("only stdout closed", quietly("os.close(1)", _WORDS)),
             Attack("descriptors written", quietly(_EACH.format("os.write(i, b'x')"), _WORDS)),
@@ -105,10 +116,18 @@ class TestSabotageTheGuest(AttackTests):
     )  # fmt: skip
 
 
-@pytest.mark.xfail(strict=True, reason="a turn without a reply is called a crash, but the guest's memory is kept")
 def test_a_guest_that_gives_no_reply_is_put_back(sandbox: BaseSandbox) -> None:
     """The outcome says that variables are back as they were before; so must be what was broken."""
     assert sandbox.execute("x = 'before'").success
     lost = sandbox.execute("x = 'after'; import wasm_guest.driver as driver; driver._host = None")
     assert lost.outcome.state_lost
     assert sandbox.execute("print(x)").stdout == "before\n"
+
+
+@pytest.mark.xfail(
+    strict=True, reason="the next guest starts from the base memory, but is not told so: no seed, no env"
+)
+def test_a_guest_that_never_replied_is_made_ready_again(make_sandbox: Callable[..., BaseSandbox]) -> None:
+    sandbox = make_sandbox(env={"GREETING": "hello"})
+    assert sandbox.execute("import wasm_guest.driver as driver; driver._host = None").outcome.state_lost
+    assert sandbox.execute("import os; print(os.environ['GREETING'])").stdout == "hello\n"

@@ -62,6 +62,18 @@ def put_files(folder: Path, files: Mapping[str, bytes | str]) -> None:
         path.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
+def deepen(folder: Path, levels: int) -> None:
+    """Folders below each other, deeper than any path reaches, as a guest can make them by renaming."""
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=here)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    os.close(os.open("bottom", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+
+
 def set_age(root: Path, session_id: str, hours: float) -> None:
     """Make a session look unused for so long."""
     record = ledger.read_record(root / session_id)
@@ -156,8 +168,7 @@ def run_python(code: str, *args: object, timeout: float = 60, **options: Any) ->
     """Run code in another Python to its end; what it printed."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, args)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         timeout=timeout,
         **options,

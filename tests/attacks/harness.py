@@ -116,7 +116,7 @@ class Scene:
             verdict.said = f"{result.outcome.kind.value} {result.outcome.cause} {result.stdout[-300:]!r}"
             verdict.said += f" {result.stderr[-300:]!r}"
             if result.error is not None:
-                verdict.said += f" {result.error.name}: {result.error.value[:300]}"
+                verdict.said += f" {result.error.name}: {str(result.error.value)[:300]}"
             verdict.breaches += self.breaches(attack, result)
         try:
             self.sandbox.reset()
@@ -132,8 +132,8 @@ class Scene:
         result = self.sandbox.execute("with open('/app/alive', 'w') as f: f.write(str(6 * 7))\nprint('alive')")
         if not result.success or result.stdout != "alive\n":
             return f"it answers {result.outcome} {result.stdout!r}"
-        written = (self.workspace / "alive").read_text()
-        return "" if written == "42" else f"it wrote {written!r}"
+        written = read_bytes(self.workspace / "alive")
+        return "" if written == b"42" else f"it wrote {written!r}"
 
     def close(self) -> None:
         """Give everything back."""

@@ -152,7 +152,7 @@ def test_an_open_file_stays_the_one_that_was_opened(root: Path) -> None:
 
 
 SWAPPING_GUEST = """
-import os, time
+import os, shutil, time
 os.makedirs('d', exist_ok=True)
 open('d/f', 'w').write('inside')
 print('go', flush=True)
@@ -160,8 +160,12 @@ end = time.monotonic() + 2.5
 while time.monotonic() < end:
     try:
         os.rename('d', 'aside'); os.symlink('aside', 'd'); os.unlink('d'); os.rename('aside', 'd')
-    except OSError:
-        try: os.makedirs('d', exist_ok=True); open('d/f', 'w').write('inside')
+    except OSError:  # the host deleted something
+        shutil.rmtree('aside', ignore_errors=True)
+        try:
+            if os.path.islink('d'): os.unlink('d')
+            os.makedirs('d', exist_ok=True)
+            open('d/f', 'w').write('inside')
         except OSError: pass
 """
 
@@ -186,7 +190,8 @@ def test_files_are_safe_while_the_guest_swaps_folders_for_links(sessions: Opened
                 write_session_file(session_id, "d/f", b"by the host", root)
                 outcomes["written"] += 1
                 list_session_files(session_id, root)
-                delete_session_path(session_id, "d", root, recursive=True)
+                if outcomes["written"] % 5 == 0:
+                    delete_session_path(session_id, "d", root, recursive=True)
             except (OSError, PathRefused):
                 outcomes["refused"] += 1
     finally:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import shutil
 import subprocess
-import sys
 import threading
 import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +42,7 @@ from wasm_kernel import (
     prune_sessions,
     repair_session_metadata,
 )
-from wasm_kernel.host import ledger, removal
+from wasm_kernel.host import ledger
 from wasm_kernel.sessions import pruning
 
 ROOT_USER = os.geteuid() == 0
@@ -242,14 +239,15 @@ def test_read_only_files_and_folders_are_deleted(root: Path) -> None:
         assert prune_sessions(24, root).deleted_sessions == [session_id]
         return
     code = """
-import sys
+import os, sys
 from pathlib import Path
 from wasm_kernel import prune_sessions
+os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))
 result = prune_sessions(24, Path(sys.argv[1]))
 print(result.deleted_sessions, result.errors)
 """
     with reachable(root):
-        assert run_python(code, root, user=NOBODY, group=NOBODY, extra_groups=[]) == f"['{session_id}'] {{}}\n"
+        assert run_python(code, root, NOBODY) == f"['{session_id}'] {{}}\n"
     assert not folder.exists()
 
 
@@ -319,7 +317,7 @@ def test_a_tree_deeper_than_the_stack_is_deleted(root: Path) -> None:
     ids = [make_session(root, hours=hours) for hours in (100, 1, 1, 1)]
     try:
         for session_id in ids:
-            deepen(root / session_id, 3000)
+            deepen(root / session_id, 1500)
         assert prune_sessions(24, root).deleted_sessions == ids[:1]
         assert prune_sessions(24, root).errors == {}, "one that stays does not end a prune either"
         delete_session_workspace(ids[1], root)
@@ -548,7 +546,7 @@ def test_a_prune_does_not_disturb_who_creates_sessions(root: Path) -> None:
 
 
 def test_two_prunes_at_once_do_not_disturb_each_other(root: Path) -> None:
-    ids = [make_session(root, hours=100, files={f"f{n}": "x" for n in range(5)}) for _ in range(1200)]
+    ids = [make_session(root, hours=100, files={f"f{n}": "x" for n in range(5)}) for _ in range(600)]
     assert together(root, "prune", "prune", "prune", seconds=0.3) == ["0 []\n"] * 3
     assert not [session_id for session_id in ids if (root / session_id).exists()]
     assert leftovers(root) == []
@@ -572,16 +570,13 @@ def test_a_dry_run_says_exactly_what_the_real_one_does(root: Path, tmp_path: Pat
             {"policy": RetentionPolicy(max_age_hours=29)},
             {"older_than_hours": 24, "max_deletions": 2},
             {"policy": RetentionPolicy(max_sessions=5)},
-            {"policy": RetentionPolicy(max_total_bytes=1500)},
+            {"policy": RetentionPolicy(max_total_bytes=1000)},
             {"older_than_hours": 0},
         ):
             result = check_dry_run_equals_real_run(root, **options)
             assert result.deleted_sessions
             assert len(result.skipped_sessions) == 3
-            if "max_deletions" not in options:
-                assert result.live_sessions == (
-                    [live] if options != {"policy": RetentionPolicy(max_sessions=5)} else [live]
-                )
+            assert result.live_sessions == [live]
     assert leftovers(root) == []
 
 
@@ -684,7 +679,7 @@ print("ready", flush=True)
 while True:
     prune_sessions(24, Path(sys.argv[1]))
 """
-    ids = [make_session(root, files={f"f{m}": "x" for m in range(20)}) for _ in range(300)]
+    ids = [make_session(root, files={f"f{m}": "x" for m in range(20)}) for _ in range(100)]
     with other_process(code, root):
         for session_id in ids:
             delete_session_workspace(session_id, root)

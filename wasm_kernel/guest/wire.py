@@ -15,6 +15,7 @@ from typing import Any
 
 MAX_BUFFERS = 4096
 MAX_HEADER_DEPTH = 200
+MAX_HEADER_VALUES = 2_000_000
 
 
 class BadFrame(ValueError):
@@ -146,7 +147,7 @@ def encode(header: dict[str, Any], buffers: tuple[bytes, ...] | list[Any] = (), 
     """Join a header and its buffers into one frame."""
     if buffers:
         header = {**header, "buffers": [len(b) for b in buffers]}
-    text = json.dumps(header, default=default, ensure_ascii=True, separators=(",", ":")).encode()
+    text = json.dumps(header, default=default, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     return b"".join([len(text).to_bytes(4, "little"), text, *buffers])
 
 
@@ -158,13 +159,20 @@ def decode(frame: bytes) -> tuple[dict[str, Any], tuple[bytes, ...]]:
     if end > len(frame):
         raise BadFrame("the header is longer than the frame")
     try:
-        header = json.loads(frame[4:end])
+        text = frame[4:end].decode()
+        containers = text.count("[") + text.count("{")
+        # A value takes far more memory than its text: [] 60 bytes for 2.
+        if containers + text.count(",") > MAX_HEADER_VALUES:
+            raise BadFrame(f"the header holds more than {MAX_HEADER_VALUES} values")
+        header = json.loads(text)
     except (ValueError, RecursionError) as e:
-        raise BadFrame(f"the header is not JSON: {type(e).__name__}") from None
+        raise e if isinstance(e, BadFrame) else BadFrame(f"the header is not JSON: {type(e).__name__}") from None
     if not isinstance(header, dict):
         raise BadFrame("the header is not an object")
-    if nested_deeper_than(header, MAX_HEADER_DEPTH):
+    if containers > MAX_HEADER_DEPTH and nested_deeper_than(header, MAX_HEADER_DEPTH):
         raise BadFrame(f"the header is nested deeper than {MAX_HEADER_DEPTH}")
+    if "\\ud" in text or "\\uD" in text:
+        header = without_surrogates(header)
     lengths = header.pop("buffers", [])
     if not isinstance(lengths, list) or len(lengths) > MAX_BUFFERS:
         raise BadFrame("the list of buffers is malformed")
@@ -193,6 +201,17 @@ def nested_deeper_than(value: Any, limit: int) -> bool:
         if not level:
             return False
     return True
+
+
+def without_surrogates(value: Any) -> Any:
+    """A JSON value whose texts can be encoded: half a character becomes a question mark."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_surrogates(item) for item in value]
+    return value
 
 
 def encode_event(event: Frame, default: Any = None) -> bytes:

@@ -36,12 +36,17 @@ class Capture:
     def write(self, fd: int, data: bytes) -> None:
         """Bytes the guest wrote to stdout (1) or stderr (2)."""
         name = "stderr" if fd == 2 else "stdout"
+        if name in self.cut:
+            return
         limit = self.policy.stderr_max_bytes if fd == 2 else self.policy.stdout_max_bytes
         left = limit - self.sizes[name]
-        self.sizes[name] += len(data)
-        if left > 0:
-            self._text(name, self._decoders[name].decode(data[:left]))
-        if len(data) > max(left, 0):
+        text = self._decoders[name].decode(data)
+        size = len(text.encode())  # what it is now: a byte that is no UTF-8 has become three
+        if size > left:
+            text = text.encode()[:left].decode("utf-8", "ignore")
+        self.sizes[name] += size
+        self._text(name, text)
+        if size > left:
             self._notice(name, f"{name} was cut after {limit} bytes ({name}_max_bytes)")
 
     def _text(self, name: str, text: str) -> None:
@@ -55,15 +60,17 @@ class Capture:
             stream = "stdout" if what == "stdout" else "stderr"
             self._text(stream, f"\n[wasm-kernel: {text}]\n")
 
-    def take(self, event: wire.Event, size: int) -> None:
-        """An event the guest sent, of this many bytes."""
-        limit = self.policy.display_max_bytes
-        if self.sizes["display"] + size > limit:
-            self.refuse(size)
-            if not isinstance(event, wire.ErrorRaised):
-                return
+    def take(self, event: wire.Event, size: int) -> bool:
+        """An event the guest sent, of this many bytes; whether it was let through."""
+        if self.sizes["display"] + size > self.policy.display_max_bytes:
+            first = "display" not in self.cut
+            self.refuse()
+            if not first or not isinstance(event, wire.ErrorRaised):
+                return False
+            # The error that ended the cell is worth a short word, once.
             event = wire.ErrorRaised(event.ename[:200], event.evalue[:2000], ["(traceback cut)"])
-        self.sizes["display"] += size
+        else:
+            self.sizes["display"] += size
         if isinstance(event, wire.ExecuteResult):
             self.result = event.data
         elif isinstance(event, wire.DisplayData):
@@ -71,8 +78,9 @@ class Capture:
         elif isinstance(event, wire.ErrorRaised):
             self.error = GuestError(event.ename, event.evalue, event.traceback)
         self.emit(event)
+        return True
 
-    def refuse(self, size: int) -> None:
+    def refuse(self) -> None:
         """Something the guest sent is too much."""
         limit = self.policy.display_max_bytes
         self._notice("display", f"display data was dropped: it would pass {limit} bytes (display_max_bytes)")

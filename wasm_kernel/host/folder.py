@@ -11,13 +11,13 @@ import contextlib
 import errno
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from wasm_kernel.host import trees
 from wasm_kernel.host.workspace import METADATA_NAME
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -74,12 +74,19 @@ class Folder:
     def __exit__(self, *exc: object) -> None:
         os.close(self._root)
 
-    @contextlib.contextmanager
-    def _parent(self, path: str | os.PathLike[str], *, create: bool = False) -> Iterator[tuple[int, str]]:
-        """A handle of the folder that holds the last component, and that component, links followed."""
+    def _parent(
+        self, path: str | os.PathLike[str], *, create: bool = False
+    ) -> contextlib.AbstractContextManager[tuple[int, str]]:
         parts = components(path)
         if not parts:
             raise PathRefused(f"path is {os.fspath(path)!r}; it must name something in the workspace")
+        return self._parent_of(parts, create=create)
+
+    @contextlib.contextmanager
+    def _parent_of(self, parts: list[str], *, create: bool = False) -> Iterator[tuple[int, str]]:
+        """A handle of the folder that holds the last component, and that component, links followed."""
+        path = "/".join(parts)
+        parts = list(parts)
         here = os.dup(self._root)
         links = 0
         try:
@@ -96,7 +103,7 @@ class Folder:
                         raise
                     links += 1
                     if links > _MAX_LINKS:
-                        raise PathRefused(f"path is {os.fspath(path)!r}; it goes through too many links") from None
+                        raise PathRefused(f"path is {path!r}; it goes through too many links") from None
                     parts[:0] = target
                     continue
                 os.close(here)
@@ -121,24 +128,35 @@ class Folder:
 
     def open(self, path: str | os.PathLike[str]) -> IO[bytes]:
         """An ordinary file, open for reading."""
+        parts = components(path)
+        if not parts:
+            raise PathRefused(f"path is {os.fspath(path)!r}; it must name something in the workspace")
+        return self._open(parts)
+
+    def open_item(self, item: Item) -> IO[bytes]:
+        """A file that was listed, whatever characters its name has."""
+        return self._open(item.path.split("/"))
+
+    def _open(self, parts: list[str]) -> IO[bytes]:
+        path = "/".join(parts)
         for _ in range(_MAX_LINKS):
-            with self._parent(path) as (folder, name):
+            with self._parent_of(parts) as (folder, name):
                 try:
                     handle = os.open(name, _FILE, dir_fd=folder)
                 except OSError as e:
                     target = self._link(folder, name) if e.errno == errno.ELOOP else None
                     if target is None:
                         raise
-                    path = "/".join([*components(path)[:-1], *target])
+                    parts = [*parts[:-1], *target]
                     continue
             info = os.fstat(handle)
             if not stat.S_ISREG(info.st_mode):
                 os.close(handle)
                 what = "a folder" if stat.S_ISDIR(info.st_mode) else "not an ordinary file"
-                raise PathRefused(f"{os.fspath(path)!r} is {what}")
+                raise PathRefused(f"{path!r} is {what}")
             os.set_blocking(handle, True)
             return os.fdopen(handle, "rb")
-        raise PathRefused(f"path is {os.fspath(path)!r}; it goes through too many links")
+        raise PathRefused(f"path is {path!r}; it goes through too many links")
 
     def items(self, *, recursive: bool = True) -> Iterator[Item]:
         """Everything below, sorted within each folder; links are listed, not followed."""
@@ -199,7 +217,7 @@ class Folder:
             if not stat.S_ISDIR(info.st_mode):
                 os.unlink(name, dir_fd=folder)
             elif recursive:
-                shutil.rmtree(name, dir_fd=folder)
+                trees.remove_at(name, folder)
             else:
                 try:
                     os.rmdir(name, dir_fd=folder)

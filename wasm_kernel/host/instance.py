@@ -101,6 +101,8 @@ class Handlers:
     frame: Callable[[bytes], bytes]
     first_change: Callable[[], None]
     refill: Callable[[int], tuple[int, int]]
+    max_frame: int = 1 << 30  # a larger one is not even copied
+    frame_refused: Callable[[int], None] = lambda size: None
 
 
 @dataclass(frozen=True)
@@ -265,6 +267,9 @@ class Instance:
         ctypes.memmove(self._span(pointer, len(data)), data, len(data))
 
     def _door(self, pointer: int, length: int, out: int, out_length: int) -> int:
+        if length & 0xFFFFFFFF > self._handlers.max_frame:
+            self._handlers.frame_refused(length & 0xFFFFFFFF)
+            return _DOOR_REFUSED
         try:
             frame = ctypes.string_at(self._span(pointer, length), length & 0xFFFFFFFF)
             self._span(out, 4)

@@ -23,6 +23,7 @@ HIDDEN_NAME = b".metadata.json"
 FILTERED = {
     "clock_time_get": "ili",
     "fd_close": "i",
+    "fd_fdstat_set_flags": "ii",
     "fd_filestat_set_size": "il",
     "fd_filestat_set_times": "illi",
     "fd_pread": "iiili",
@@ -46,7 +47,7 @@ SERVED_BY_HOST = {"poll_oneoff"}  # wasmtime's own is never called
 # No path, no listing, no write: linked with wasmtime's own.
 PASSED = {
     "args_get", "args_sizes_get", "clock_res_get", "environ_get", "environ_sizes_get", "fd_advise", "fd_datasync",
-    "fd_fdstat_get", "fd_fdstat_set_flags", "fd_filestat_get", "fd_prestat_dir_name", "fd_prestat_get", "fd_seek",
+    "fd_fdstat_get", "fd_filestat_get", "fd_prestat_dir_name", "fd_prestat_get", "fd_seek",
     "fd_sync", "fd_tell", "proc_exit", "random_get", "sched_yield", "sock_accept", "sock_recv", "sock_send",
     "sock_shutdown",
 }  # fmt: skip
@@ -79,14 +80,17 @@ _LAYOUT = {
     "JOURNAL_LEN": 0x110,
     "FLAGS": 0x400,
     "FLAGS_SIZE": 0x800,
+    "FLAGS_LAST": 0x7FF,
     "PATH": 0x1000,
     "JOURNAL": 0x3000,
     "JOURNAL_SIZE": 0xD000,
     "OUT_BUFFER": 0x10000,
     "OUT_SIZE": 0x10000,
-    "LIST": 0x20000,
+    "KNOWN": 0x20000,
+    "LIST": 0x30000,
 }
 _LIST_MAX = 64 << 20
+_MAX_PATH = 4096
 _OPEN, _CLOSE = 1, 2
 _OPEN_RECORD = struct.Struct("<IIIIIIQI")
 
@@ -328,14 +332,16 @@ class Interposer:
                 continue
             self._scratch_calls["fd_seek"](fd, item.offset, 0, _LAYOUT["OUT64"])
             self.open_files[fd] = item
-            if item.mount == self.get("dev"):
-                ctypes.c_uint8.from_address(self._base + _LAYOUT["FLAGS"] + fd).value = 1
+            flags = 4 | (item.fdflags & 1) << 1 | (item.mount == self.get("dev"))
+            ctypes.c_uint8.from_address(self._base + _LAYOUT["FLAGS"] + fd).value = flags
         for fd in placeholders:
             self._scratch_calls["fd_close"](fd)
         self.set("open", len(self.open_files))
         return lost
 
     def _open_again(self, item: OpenFile) -> int | None:
+        if len(item.path) > _MAX_PATH:  # a folder's path and what was opened in it, joined
+            return None
         ctypes.memmove(self._base + _LAYOUT["PATH"], item.path, len(item.path))
         directory = item.oflags & 2
         status = self._scratch_calls["path_open"](

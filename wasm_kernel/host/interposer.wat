@@ -3,7 +3,8 @@
 ;; Two memories: $g is the guest's, never trusted; $s is our scratch, which the guest cannot see.
 ;;   %HIDDEN_AT%  the hidden name, lower case          %STAT%   a filestat       %OUT32%, %OUT64%  small results
 ;;   %OUT_LEN%.. length, descriptor and last flush of the output buffer at %OUT_BUFFER%
-;;   %JOURNAL_LEN% length of the journal at %JOURNAL%  %FLAGS%  a byte per descriptor: 1 = /dev/null
+;;   %JOURNAL_LEN% length of the journal at %JOURNAL%  %FLAGS%  a byte per descriptor: 1 /dev/null, 2 appends, 4 opened by the guest
+;;   %KNOWN%      per descriptor, a size its file is known to have had
 ;;   %PATH%       a path copied for wasmtime to read   %LIST%   a folder's listing, to the memory's end
 ;;
 ;; Errors are WASI's: 21 EFAULT, 22 EFBIG, 33 EMFILE, 37 ENAMETOOLONG, 44 ENOENT, 48 ENOMEM, 51 ENOSPC, 63 EPERM.
@@ -127,17 +128,35 @@
   (func $charge_name (param $n i64)
     (global.set $files (i64.sub (global.get $files) (i64.const 1)))
     (call $charge (local.get $n)))
-  ;; May len bytes be written, the last ending at end? 0 and the charge at OUT64, or ENOSPC. The charge is len while
-  ;; the budget lasts; once it is short the host counts again, and then only real growth counts.
-  (func $afford (param $fd i32) (param $len i64) (param $end i64) (result i32)
-    (local $grow i64)
-    (i64.store $s (i32.const %OUT64%) (local.get $len))
-    (if (i32.eqz (call $room (local.get $len))) (then (return (i32.const 0))))
-    (if (call $s_fd_filestat_get (local.get $fd) (i32.const %STAT%)) (then (return (i32.const 51))))
-    (local.set $grow (i64.sub (local.get $end) (i64.load $s (i32.const %STAT_SIZE%))))
-    (if (i64.lt_s (local.get $grow) (i64.const 0)) (then (local.set $grow (i64.const 0))))
+  ;; May len bytes be written at pos? 0 and the charge at OUT64, or ENOSPC or EFBIG. The charge is len where the file is
+  ;; known to reach pos; else its size is asked for, as a write past the end grows it by more than it writes. Once the
+  ;; budget is short the host counts again, and then only real growth counts. What is appended goes to the end.
+  (func $afford (param $fd i32) (param $len i64) (param $pos i64) (result i32)
+    (local $grow i64) (local $size i64) (local $e i32) (local $asked i32)
+    (local.set $size (i64.load $s (call $known_at (local.get $fd))))
+    (if (i32.or (i32.and (call $flag (local.get $fd)) (i32.const 2)) (i64.gt_u (local.get $pos) (local.get $size))) (then
+      (if (call $s_fd_filestat_get (local.get $fd) (i32.const %STAT%)) (then (return (i32.const 51))))
+      (local.set $asked (i32.const 1))
+      (local.set $size (i64.load $s (i32.const %STAT_SIZE%)))
+      (if (i32.and (call $flag (local.get $fd)) (i32.const 2)) (then (local.set $pos (local.get $size))))))
+    (if (i32.or (i64.gt_u (local.get $pos) (global.get $max_file))
+                (i64.gt_u (i64.add (local.get $pos) (local.get $len)) (global.get $max_file)))
+      (then (return (i32.const 22))))
+    (local.set $grow (local.get $len))
+    (if (i64.gt_u (local.get $pos) (local.get $size))
+      (then (local.set $grow (i64.sub (i64.add (local.get $pos) (local.get $len)) (local.get $size)))))
     (i64.store $s (i32.const %OUT64%) (local.get $grow))
-    (i32.mul (i64.lt_s (global.get $bytes) (local.get $grow)) (i32.const 51)))
+    (if (call $room (local.get $grow)) (then
+      (if (i32.eqz (local.get $asked)) (then
+        (if (call $s_fd_filestat_get (local.get $fd) (i32.const %STAT%)) (then (return (i32.const 51))))
+        (local.set $size (i64.load $s (i32.const %STAT_SIZE%)))))
+      (local.set $grow (i64.sub (i64.add (local.get $pos) (local.get $len)) (local.get $size)))
+      (if (i64.lt_s (local.get $grow) (i64.const 0)) (then (local.set $grow (i64.const 0))))
+      (i64.store $s (i32.const %OUT64%) (local.get $grow))
+      (if (i64.lt_s (global.get $bytes) (local.get $grow)) (then (return (i32.const 51))))))
+    ;; after the write the file reaches at least to here
+    (i64.store $s (call $known_at (local.get $fd)) (i64.add (local.get $pos) (local.get $len)))
+    (i32.const 0))
 
   ;; ---- the journal of open descriptors ---------------------------------------------------------------------
   ;; What the host needs to open them again after a restore: a record per open and per close.
@@ -146,7 +165,8 @@
     (if (i32.gt_u (i32.add (i32.load $s (i32.const %JOURNAL_LEN%)) (local.get $n)) (i32.const %JOURNAL_SIZE%))
       (then (drop (call $py_journal (i32.const 0)))))
     (i32.add (i32.const %JOURNAL%) (i32.load $s (i32.const %JOURNAL_LEN%))))
-  (func $note_open (param $fd i32) (param $dir i32) (param $lookup i32) (param $p i32) (param $n i32)
+  ;; The path is taken from our copy: the call may have written over the guest's.
+  (func $note_open (param $fd i32) (param $dir i32) (param $lookup i32) (param $n i32)
                    (param $oflags i32) (param $rights i64) (param $fdflags i32)
     (local $at i32)
     (local.set $at (call $journal_room (i32.add (local.get $n) (i32.const 40))))
@@ -158,7 +178,7 @@
     (i32.store $s offset=20 align=1 (local.get $at) (local.get $fdflags))
     (i64.store $s offset=24 align=1 (local.get $at) (local.get $rights))
     (i32.store $s offset=32 align=1 (local.get $at) (local.get $n))
-    (memory.copy $s $g (i32.add (local.get $at) (i32.const 36)) (local.get $p) (local.get $n))
+    (memory.copy $s $s (i32.add (local.get $at) (i32.const 36)) (i32.const %PATH%) (local.get $n))
     (i32.store $s (i32.const %JOURNAL_LEN%)
       (i32.add (i32.load $s (i32.const %JOURNAL_LEN%)) (i32.add (local.get $n) (i32.const 36)))))
   (func $note_close (param $fd i32)
@@ -176,6 +196,9 @@
   (func $set_flag (param $fd i32) (param $value i32)
     (if (i32.ge_u (local.get $fd) (i32.const %FLAGS_SIZE%)) (then (return)))
     (i32.store8 $s (i32.add (local.get $fd) (i32.const %FLAGS%)) (local.get $value)))
+  (func $known_at (param $fd i32) (result i32)      ;; descriptors past the table share its last place
+    (i32.add (i32.const %KNOWN%) (i32.shl
+      (select (i32.const %FLAGS_LAST%) (local.get $fd) (i32.gt_u (local.get $fd) (i32.const %FLAGS_LAST%))) (i32.const 3))))
   (func $is_null (param $dir i32) (param $p i32) (param $n i32) (result i32)
     (if (i32.or (i32.ne (local.get $dir) (global.get $dev)) (i32.ne (local.get $n) (i32.const 4)))
       (then (return (i32.const 0))))
@@ -193,27 +216,30 @@
       (local.set $oflags (i32.const 0)) (local.set $fdflags (i32.const 0))     ;; /dev is mounted read-only
       (local.set $rights (i64.and (local.get $rights) (i64.const -65)))))      ;; all but FD_WRITE
     (if (i32.and (local.get $oflags) (i32.const 9)) (then (call $touch)))      ;; CREAT, TRUNC
+    (memory.copy $s $g (i32.const %PATH%) (local.get $p) (local.get $n))
     (if (local.tee $creates (i32.and (local.get $oflags) (i32.const 1))) (then
-      (memory.copy $s $g (i32.const %PATH%) (local.get $p) (local.get $n))
       (if (i32.eqz (call $s_path_filestat_get (local.get $dir) (i32.and (local.get $lookup) (i32.const 1))
                      (i32.const %PATH%) (local.get $n) (i32.const %STAT%)))
         (then (local.set $creates (i32.const 0)))                              ;; it is there: nothing new
-        (else (if (local.tee $e (call $room_for_name (i64.const 1024))) (then (return (local.get $e))))))))
+        (else (if (local.tee $e (call $room_for_name (i64.const 4096))) (then (return (local.get $e))))))))
     (local.set $e (call $real_path_open (local.get $dir) (local.get $lookup) (local.get $p) (local.get $n)
       (local.get $oflags) (local.get $rights) (local.get $inherit) (local.get $fdflags) (local.get $out)))
     (if (local.get $e) (then (return (local.get $e))))
     (local.set $fd (i32.load $g align=1 (local.get $out)))
     (global.set $open (i32.add (global.get $open) (i32.const 1)))
-    (call $set_flag (local.get $fd) (local.get $null))
-    (call $note_open (local.get $fd) (local.get $dir) (local.get $lookup) (local.get $p) (local.get $n)
+    (call $set_flag (local.get $fd) (i32.or (i32.const 4)
+      (i32.or (local.get $null) (i32.shl (i32.and (local.get $fdflags) (i32.const 1)) (i32.const 1)))))
+    (i64.store $s (call $known_at (local.get $fd)) (i64.const 0))
+    (call $note_open (local.get $fd) (local.get $dir) (local.get $lookup) (local.get $n)
       (local.get $oflags) (local.get $rights) (local.get $fdflags))
-    (if (local.get $creates) (then (call $charge_name (i64.const 1024))))
+    (if (local.get $creates) (then (call $charge_name (i64.const 4096))))
     (i32.const 0))
 
   (func $fd_close (param $fd i32) (result i32)
     (local $e i32)
     (if (local.tee $e (call $real_fd_close (local.get $fd))) (then (return (local.get $e))))
-    (global.set $open (i32.sub (global.get $open) (i32.const 1)))
+    (if (i32.and (call $flag (local.get $fd)) (i32.const 4))                     ;; not standard input, not a mount
+      (then (global.set $open (i32.sub (global.get $open) (i32.const 1)))))
     (call $set_flag (local.get $fd) (i32.const 0))
     (if (i32.eq (local.get $fd) (global.get $listed_fd)) (then (global.set $listed_fd (i32.const -1))))
     (call $note_close (local.get $fd))
@@ -436,7 +462,7 @@
       (call $emit (local.get $fd) (i32.load $s (i32.const %OUT32%)) (i32.wrap_i64 (local.get $len)))
       (i32.store $g align=1 (local.get $out) (i32.wrap_i64 (local.get $len)))
       (return (i32.const 0))))
-    (if (call $flag (local.get $fd)) (then
+    (if (i32.and (call $flag (local.get $fd)) (i32.const 1)) (then
       (i32.store $g align=1 (local.get $out) (i32.wrap_i64 (local.get $len)))
       (return (i32.const 0))))
     (if (i32.eqz (local.get $fd)) (then (return (i32.const 8))))                ;; EBADF: stdin is not for writing
@@ -445,8 +471,7 @@
     (local.set $do (select (i64.const %CLAMP%) (local.get $len) (local.get $at)))
     (block $done
       (if (i32.eqz (call $s_fd_tell (local.get $fd) (i32.const %OUT64%))) (then (local.set $pos (i64.load $s (i32.const %OUT64%)))))
-      (if (i64.gt_u (i64.add (local.get $pos) (local.get $do)) (global.get $max_file)) (then (local.set $e (i32.const 22)) (br $done)))
-      (br_if $done (local.tee $e (call $afford (local.get $fd) (local.get $do) (i64.add (local.get $pos) (local.get $do)))))
+      (br_if $done (local.tee $e (call $afford (local.get $fd) (local.get $do) (local.get $pos))))
       (local.set $cost (i64.load $s (i32.const %OUT64%)))
       (br_if $done (local.tee $e (call $real_fd_write (local.get $fd) (local.get $iovs) (local.get $n) (local.get $out))))
       (call $charge (local.get $cost)))
@@ -457,17 +482,14 @@
     (local $len i64) (local $e i32) (local $at i32) (local $do i64) (local $cost i64)
     (if (i64.lt_s (local.tee $len (call $buffer (local.get $iovs) (local.get $n))) (i64.const 0)) (then (return (i32.const 21))))
     (if (i32.eqz (call $fits (local.get $out) (i32.const 4))) (then (return (i32.const 21))))
-    (if (call $flag (local.get $fd)) (then
+    (if (i32.and (call $flag (local.get $fd)) (i32.const 1)) (then
       (i32.store $g align=1 (local.get $out) (i32.wrap_i64 (local.get $len)))
       (return (i32.const 0))))
     (call $touch)
     (local.set $at (call $shorten (local.get $len)))
     (local.set $do (select (i64.const %CLAMP%) (local.get $len) (local.get $at)))
     (block $done
-      (if (i32.or (i64.gt_u (local.get $off) (global.get $max_file))
-                  (i64.gt_u (i64.add (local.get $off) (local.get $do)) (global.get $max_file)))
-        (then (local.set $e (i32.const 22)) (br $done)))
-      (br_if $done (local.tee $e (call $afford (local.get $fd) (local.get $do) (i64.add (local.get $off) (local.get $do)))))
+      (br_if $done (local.tee $e (call $afford (local.get $fd) (local.get $do) (local.get $off))))
       (local.set $cost (i64.load $s (i32.const %OUT64%)))
       (br_if $done (local.tee $e (call $real_fd_pwrite (local.get $fd) (local.get $iovs) (local.get $n) (local.get $off) (local.get $out))))
       (call $charge (local.get $cost)))
@@ -500,8 +522,16 @@
     (if (i64.gt_s (local.get $grow) (i64.const 0)) (then
       (if (local.tee $e (call $room (local.get $grow))) (then (return (local.get $e))))))
     (local.set $e (call $real_fd_filestat_set_size (local.get $fd) (local.get $size)))
+    (i64.store $s (call $known_at (local.get $fd)) (i64.const 0))
     (if (i32.and (i32.eqz (local.get $e)) (i64.gt_s (local.get $grow) (i64.const 0))) (then (call $charge (local.get $grow))))
     (local.get $e))
+
+  (func $fd_fdstat_set_flags (param $fd i32) (param $flags i32) (result i32)
+    (local $e i32)
+    (if (local.tee $e (call $real_fd_fdstat_set_flags (local.get $fd) (local.get $flags))) (then (return (local.get $e))))
+    (call $set_flag (local.get $fd) (i32.or (i32.and (call $flag (local.get $fd)) (i32.const 5))
+      (i32.shl (i32.and (local.get $flags) (i32.const 1)) (i32.const 1))))
+    (i32.const 0))
 
   (func $fd_filestat_set_times (param $fd i32) (param $atime i64) (param $mtime i64) (param $flags i32) (result i32)
     (call $touch)

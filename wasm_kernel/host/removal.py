@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import secrets
 import stat
 from pathlib import Path
 
+from wasm_kernel.host import trees
 from wasm_kernel.host.ledger import STATE_FOLDER, forget_lock, is_live, state_folder
 from wasm_kernel.host.workspace import METADATA_NAME
-
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-_ATTEMPTS = 5  # a folder may still be written to by somebody who had it open
-
-
-class MountInside(OSError):
-    """Another file system is mounted in the folder: it is not deleted."""
 
 
 def trash_folder(root: Path) -> str:
@@ -52,64 +43,17 @@ def put_back(root: Path, session_id: str, aside: str) -> None:
         os.rename(aside, root / session_id)  # noqa: PTH104
 
 
-def destroy(folder: str | Path) -> None:
-    """Delete a folder that was set aside. Links are deleted, not followed; another file system inside is refused."""
-    device = os.lstat(folder).st_dev
-    for attempt in range(_ATTEMPTS):
-        _empty(os.open(folder, _FOLDER), device)
-        try:
-            os.rmdir(folder)  # noqa: PTH106
-            return
-        except OSError as e:
-            if e.errno != errno.ENOTEMPTY or attempt == _ATTEMPTS - 1:
-                raise
-
-
-def _empty(handle: int, device: int) -> None:
-    """Delete everything in an open folder, and close it."""
-    try:
-        with os.scandir(handle) as entries:
-            found = list(entries)
-        for entry in found:
-            if not entry.is_dir(follow_symlinks=False):
-                _unlink(entry.name, handle)
-                continue
-            inner = _open(entry.name, handle)
-            if os.fstat(inner).st_dev != device:
-                os.close(inner)
-                raise MountInside(f"another file system is mounted at {entry.name!r}; unmount it first")
-            _empty(inner, device)
-            with contextlib.suppress(OSError):  # somebody put something there meanwhile: the next attempt finds it
-                os.rmdir(entry.name, dir_fd=handle)
-    finally:
-        os.close(handle)
-
-
-def _unlink(name: str, folder: int) -> None:
-    try:
-        os.unlink(name, dir_fd=folder)
-    except PermissionError:  # the folder is read-only
-        os.fchmod(folder, 0o700)
-        os.unlink(name, dir_fd=folder)
-
-
-def _open(name: str, folder: int) -> int:
-    try:
-        return os.open(name, _FOLDER, dir_fd=folder)
-    except PermissionError:
-        os.chmod(name, 0o700, dir_fd=folder, follow_symlinks=True)
-        return os.open(name, _FOLDER, dir_fd=folder)
-
-
 def has_mount_inside(folder: Path) -> bool:
-    """Whether another file system is mounted somewhere below."""
+    """Whether another file system is mounted somewhere below, as far down as a path reaches."""
     device = os.lstat(folder).st_dev
-    for path, folders, _ in os.walk(folder):
-        for name in folders:
-            with contextlib.suppress(OSError):
-                info = os.lstat(f"{path}/{name}")
-                if stat.S_ISDIR(info.st_mode) and info.st_dev != device:
-                    return True
+    waiting = [str(folder)]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.stat(follow_symlinks=False).st_dev != device:
+                        return True
+                    waiting.append(entry.path)
     return False
 
 
@@ -117,11 +61,11 @@ def remove_session(root: Path, session_id: str) -> bool:
     """Delete a session whose lock the caller holds; whether there was one."""
     folder = root / session_id
     if folder.is_dir() and not folder.is_symlink() and has_mount_inside(folder):
-        raise MountInside(f"another file system is mounted inside session {session_id}; unmount it first")
+        raise trees.MountInside(f"another file system is mounted inside session {session_id}; unmount it first")
     aside = set_aside(root, session_id, trash_folder(root))
     if aside is None:
         return False
-    destroy(aside)
+    trees.remove(aside)
     return True
 
 
@@ -137,7 +81,7 @@ def sweep(root: Path) -> None:
             for child in folder.iterdir():
                 with contextlib.suppress(OSError):
                     if child.is_dir() and not child.is_symlink():
-                        destroy(child)
+                        trees.remove(child)
                     else:
                         child.unlink()
     locks = state / "locks"
@@ -148,9 +92,12 @@ def sweep(root: Path) -> None:
 
 
 def sweep_temporaries(folder: Path) -> None:
-    """Delete temporary metadata and uploads of a session nobody uses."""
-    for path, _, names in os.walk(folder):
-        for name in names:
-            if name.startswith(f"{METADATA_NAME}.") and ".damaged-" not in name:
-                with contextlib.suppress(OSError):
-                    Path(path, name).unlink()
+    """Delete temporary metadata and uploads of a session nobody uses, as far down as a path reaches."""
+    waiting = [str(folder)]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif entry.name.startswith(f"{METADATA_NAME}.") and ".damaged-" not in entry.name:
+                    os.unlink(entry.path)  # noqa: PTH108

@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import os
 import queue
-import shutil
 import threading
 import time
 import weakref
@@ -257,11 +256,7 @@ class Sandbox:
         self._drop_instance()
         self._memory.reset()
         self._rest, self._fresh, self._kept = self._image.rest, True, True
-        for child in self._scratch.iterdir():
-            if child.is_dir() and not child.is_symlink():
-                shutil.rmtree(child, ignore_errors=True)
-            else:
-                child.unlink(missing_ok=True)
+        scratch.empty(self._scratch)
         image.furnish_scratch(self._scratch)
 
     def _live(self) -> Instance:
@@ -276,7 +271,14 @@ class Sandbox:
                 self._image.mounts(self.folder, self._scratch, self._packages),
                 {},
                 Limits(policy.memory_bytes, policy.max_file_bytes, policy.max_open_files),
-                Handlers(self._on_output, self._on_frame, self._on_first_change, self._room_left),
+                Handlers(
+                    self._on_output,
+                    self._on_frame,
+                    self._on_first_change,
+                    self._room_left,
+                    max_frame=policy.display_max_bytes + _REPLY_ROOM,
+                    frame_refused=self._on_refused_frame,
+                ),
                 self._memory,
                 self._rest,
             )
@@ -299,7 +301,7 @@ class Sandbox:
         pulse.enter(instance)
         try:
             instance.turn(run, self.policy.fuel_budget)
-            self._fresh = False
+            self._fresh = self._fresh and capture.reply is None
         except Trapped:
             self._rest = AtRest(self._rest.files, instance.clock_ns(), self._rest.entry)
             raise
@@ -372,14 +374,14 @@ class Sandbox:
         if self._capture is not None:
             self._capture.write(fd, data)
 
+    def _on_refused_frame(self, size: int) -> None:
+        if self._capture is not None:
+            self._capture.refuse()
+
     def _on_frame(self, frame: bytes) -> bytes:
         capture = self._capture
         if capture is None:
             return b""
-        room = self.policy.display_max_bytes
-        if len(frame) > room + _REPLY_ROOM:
-            capture.refuse(len(frame))
-            raise wire.BadFrame("too large")
         event = wire.decode_event(frame)
         if isinstance(event, wire.NextRequest):
             request, self._request = self._request, b""
@@ -390,8 +392,7 @@ class Sandbox:
             if self._run is not None:
                 self._run.interrupt_seen()
         elif isinstance(event, wire.InputRequest):
-            capture.emit(event)
-            return self._wait_for_input(event)
+            return self._wait_for_input(event) if capture.take(event, len(frame)) else wire.ANSWER_REFUSED
         else:
             capture.take(event, len(frame))
         return b""
@@ -423,6 +424,8 @@ class Sandbox:
         """Bytes and names the guest may still use, counted on disk."""
         here = self._before if kind == 2 and self._before is not None else workspace.survey(self.folder)
         there = workspace.survey(self._scratch)
+        if not (here.complete and there.complete):
+            return 0, 0
         used = here.used_bytes + there.used_bytes + workspace.held_bytes((self.folder, self._scratch))
         return (
             max(0, self.policy.workspace_bytes - used),
@@ -431,7 +434,9 @@ class Sandbox:
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+    """Seconds the guest sent, if they are: from 0 to a year."""
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 3e7
+    return float(value) if good else None
 
 
 def _encodable(code: str) -> str:

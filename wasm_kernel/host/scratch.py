@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import tempfile
 import threading
 from pathlib import Path
+
+from wasm_kernel.host import trees
 
 _PREFIX = "wasm-kernel-scratch-"
 _LOCK = "lock"
@@ -30,12 +31,23 @@ def make() -> Path:
 def remove(folder: Path) -> None:
     """Delete a scratch folder, and the process's when it was the last."""
     global _mine, _handle
-    shutil.rmtree(folder, ignore_errors=True)
+    _discard(folder)
     with _guard:
         if _mine is not None and _mine_pid == os.getpid() and [p.name for p in _mine.iterdir()] == [_LOCK]:
-            shutil.rmtree(_mine, ignore_errors=True)
+            _discard(_mine)
             os.close(_handle)
             _mine, _handle = None, -1
+
+
+def empty(folder: Path) -> None:
+    """Delete everything in a scratch folder."""
+    with contextlib.suppress(OSError):
+        trees.empty(folder)
+
+
+def _discard(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        trees.remove(folder)
 
 
 def _process_folder() -> Path:
@@ -61,6 +73,6 @@ def _sweep(place: Path) -> None:
             handle = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
+                _discard(folder)
             finally:
                 os.close(handle)

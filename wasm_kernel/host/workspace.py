@@ -6,6 +6,7 @@ O_NOFOLLOW, and what is read is what the open handle refers to.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from pathlib import Path
 from wasm_kernel.errors import ConfigurationError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_MAX_DEPTH = 200  # a deeper tree is counted no further; a guest's paths end at 4096 bytes
+_MAX_DEPTH = 200  # a deeper tree is not looked into: the survey is then incomplete
 
 METADATA_NAME = ".metadata.json"
 
@@ -27,11 +28,14 @@ class Survey:
         files: Relative path to identity (inode, size, mtime, ctime) of everything that is not a folder.
         used_bytes: Disk space, the larger of size and blocks for each file.
         entries: Files, folders and links.
+        complete: False when something could not be looked at: a tree too deep, no descriptor left. It is then not known
+            how much room is left, and the guest gets none.
     """
 
     files: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
     used_bytes: int = 0
     entries: int = 0
+    complete: bool = True
 
 
 def prepare(path: Path) -> Path:
@@ -55,7 +59,10 @@ def survey(root: Path) -> Survey:
     found = Survey()
     try:
         handle = os.open(root, _FOLDER)
+    except FileNotFoundError:
+        return found
     except OSError:
+        found.complete = False
         return found
     _survey_folder(handle, "", found, 0)
     return found
@@ -70,7 +77,10 @@ def _survey_folder(handle: int, prefix: str, found: Survey, depth: int) -> None:
                     continue
                 try:
                     info = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
                 except OSError:
+                    found.complete = False
                     continue
                 found.entries += 1
                 found.used_bytes += max(info.st_size, info.st_blocks * 512)
@@ -79,13 +89,20 @@ def _survey_folder(handle: int, prefix: str, found: Survey, depth: int) -> None:
                 else:
                     identity = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
                     found.files[prefix + entry.name] = identity
-        if depth < _MAX_DEPTH:
-            for name in folders:
-                try:
-                    inner = os.open(name, _FOLDER, dir_fd=handle)
-                except OSError:
-                    continue
-                _survey_folder(inner, f"{prefix}{name}/", found, depth + 1)
+        if depth >= _MAX_DEPTH and folders:
+            found.complete = False
+            return
+        for name in folders:
+            try:
+                inner = os.open(name, _FOLDER, dir_fd=handle)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError:
+                found.complete = False
+                continue
+            _survey_folder(inner, f"{prefix}{name}/", found, depth + 1)
+    except OSError:
+        found.complete = False
     finally:
         os.close(handle)
 
@@ -116,18 +133,28 @@ def _printable(name: str) -> str:
 
 
 def held_bytes(roots: tuple[Path, ...]) -> int:
-    """Space of files that were deleted but are still open in this process below ``roots``. Linux only."""
+    """Space of files that were deleted but are still open in this process below ``roots``. Linux only.
+
+    One whose old path is too long to be asked for counts wherever it was.
+    """
     total = 0
-    prefixes = tuple(f"{root}/" for root in roots)
+    prefixes = tuple(f"{os.path.realpath(root)}/" for root in roots)
     try:
         handles = os.listdir("/proc/self/fd")  # noqa: PTH208 - names, no paths
     except OSError:
         return 0
     for name in handles:
         try:
-            target = os.readlink(f"/proc/self/fd/{name}")  # noqa: PTH115 - ends in " (deleted)", no real path
-            if target.endswith(" (deleted)") and target.startswith(prefixes):
-                info = os.fstat(int(name))
+            info = os.fstat(int(name))
+            if info.st_nlink or not stat.S_ISREG(info.st_mode):
+                continue
+            try:
+                target = os.readlink(f"/proc/self/fd/{name}")  # noqa: PTH115 - ends in " (deleted)", no real path
+            except OSError as e:
+                if e.errno != errno.ENAMETOOLONG:
+                    continue
+                target = prefixes[0]
+            if target.startswith(prefixes):
                 total += max(info.st_size, info.st_blocks * 512)
         except (OSError, ValueError):
             continue

@@ -62,7 +62,7 @@ def export_session(
                     if item.kind == "folder":
                         add(f"{_FILES}{_name(item.path)}/", None, 0)
                     elif item.kind == "file":
-                        with contextlib.suppress(FileNotFoundError, PathRefused), folder.open(item.path) as source:
+                        with contextlib.suppress(FileNotFoundError, PathRefused), folder.open_item(item) as source:
                             add(f"{_FILES}{_name(item.path)}", source, os.fstat(source.fileno()).st_size)
             file.flush()
             os.fsync(file.fileno())

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from wasm_kernel.errors import ConfigurationError
-from wasm_kernel.host import ledger, removal
+from wasm_kernel.host import ledger, removal, trees
 from wasm_kernel.host.workspace import METADATA_NAME
 from wasm_kernel.model.records import BadRecord, is_uuid, parse_record
 from wasm_kernel.model.retention import Decision, Plan, RetentionPolicy, SessionFacts, plan
@@ -197,7 +197,7 @@ def _execute(root: Path, decided: Plan, result: PruneResult, logger: SandboxLogg
     def destroy(pair: tuple[Decision, str]) -> None:
         decision, aside = pair
         try:
-            removal.destroy(aside)
+            trees.remove(aside)
         except OSError as e:
             removal.put_back(root, decision.session_id, aside)
             errors[decision.session_id] = str(e)

@@ -1,0 +1,110 @@
+"""Delete folders that a guest filled: however deep, without following links, without crossing into another file system.
+
+Nothing is deleted recursively: a tree a guest makes can be deeper than any recursion and any number of descriptors.
+Every folder found is moved up to the top and emptied there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from pathlib import Path
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ATTEMPTS = 5  # somebody may still put things there
+
+
+class MountInside(OSError):
+    """Another file system is mounted in the folder: that is not deleted."""
+
+
+def remove(folder: str | Path) -> None:
+    """Delete a folder and everything in it."""
+    for attempt in range(_ATTEMPTS):
+        empty(folder)
+        try:
+            os.rmdir(folder)  # noqa: PTH106 - thousands of these calls in a prune
+            return
+        except OSError as e:
+            if e.errno != errno.ENOTEMPTY or attempt == _ATTEMPTS - 1:
+                raise
+
+
+def remove_at(name: str, parent: int) -> None:
+    """The same for a folder in an open one."""
+    handle = os.open(name, _FOLDER, dir_fd=parent)
+    try:
+        _empty(handle)
+    finally:
+        os.close(handle)
+    os.rmdir(name, dir_fd=parent)
+
+
+def empty(folder: str | Path) -> None:
+    """Delete everything in a folder."""
+    handle = os.open(folder, _FOLDER)
+    try:
+        _empty(handle)
+    finally:
+        os.close(handle)
+
+
+def _empty(top: int) -> None:
+    device = os.fstat(top).st_dev
+    while True:
+        with os.scandir(top) as entries:
+            found = list(entries)
+        if not found:
+            return
+        for entry in found:
+            if not entry.is_dir(follow_symlinks=False):
+                _unlink(entry.name, top)
+                continue
+            inner = _open(entry.name, top)
+            try:
+                if os.fstat(inner).st_dev != device:
+                    raise MountInside(f"another file system is mounted at {entry.name!r}; unmount it first")
+                _flatten(inner, top)
+            finally:
+                os.close(inner)
+            with contextlib.suppress(OSError):  # something was put there meanwhile: the next round finds it
+                os.rmdir(entry.name, dir_fd=top)
+
+
+def _flatten(folder: int, top: int) -> None:
+    """Delete the files of a folder, and move its folders to the top."""
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            try:
+                os.rename(entry.name, secrets.token_hex(12), src_dir_fd=folder, dst_dir_fd=top)
+            except PermissionError:  # it, or what holds it, is read-only
+                os.fchmod(folder, 0o700)
+                os.chmod(entry.name, 0o700, dir_fd=folder)
+                os.rename(entry.name, secrets.token_hex(12), src_dir_fd=folder, dst_dir_fd=top)
+            except OSError as e:
+                if e.errno in (errno.EBUSY, errno.EXDEV):
+                    raise MountInside(f"another file system is mounted at {entry.name!r}; unmount it first") from None
+                raise
+        else:
+            _unlink(entry.name, folder)
+
+
+def _unlink(name: str, folder: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        try:
+            os.unlink(name, dir_fd=folder)
+        except PermissionError:  # the folder is read-only
+            os.fchmod(folder, 0o700)
+            os.unlink(name, dir_fd=folder)
+
+
+def _open(name: str, folder: int) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=folder)
+        return os.open(name, _FOLDER, dir_fd=folder)

@@ -52,8 +52,8 @@ def _weight(value: Any) -> int:
     return len(json.dumps(value, default=str))
 
 
-def _attack(name: str, code: str, hole: str = "") -> Attack:
-    return Attack(name, quietly(code, _WORDS), hole=hole)
+def _attack(name: str, code: str) -> Attack:
+    return Attack(name, quietly(code, _WORDS))
 
 
 _WORDS = """
@@ -65,8 +65,6 @@ def send(event, times=1):
         try: _host.call(frame)
         except OSError: pass
 """
-_EXPANDED = "each becomes U+FFFD, three bytes, after it was counted"
-_UNCOUNTED = "is handed to on_event without being counted"
 
 _ATTACKS = [
     _attack("print", "for i in range(2000): print('x' * 50)"),
@@ -76,8 +74,8 @@ _ATTACKS = [
     _attack("raw writes to stderr", "for i in range(100): os.write(2, b'x' * 1000)"),
     _attack("both by turns", "for i in range(400): os.write(1, b'x' * 100); os.write(2, b'y' * 100)"),
     _attack("characters of four bytes", "print('\\U0001f600' * 20_000)"),
-    _attack("bytes that are no UTF-8", "os.write(1, b'\\xff' * 19_000)", _EXPANDED),
-    _attack("half a character", "for i in range(20_100): os.write(1, b'\\xf0')", _EXPANDED),
+    _attack("bytes that are no UTF-8", "os.write(1, b'\\xff' * 19_000)"),
+    _attack("half a character", "for i in range(20_100): os.write(1, b'\\xf0')"),
     _attack("warnings", "import warnings\nfor i in range(1500): warnings.warn_explicit('x' * 50, UserWarning, 'f', i)"),
     _attack("displays", "for i in range(200): display({'text/plain': 'x' * 1000}, raw=True)"),
     _attack("one display", "display({'text/html': 'x' * 200_000}, raw=True)"),
@@ -88,9 +86,9 @@ _ATTACKS = [
     _attack("comm messages", "send(wire.Comm('comm_msg', {'comm_id': 'c', 'data': 'x' * 1000}), 200)"),
     _attack("comm buffers", "send(wire.Comm('comm_msg', {'comm_id': 'c'}, {}, (bytes(1000),) * 300))"),
     _attack("clearing", "send(wire.ClearOutput(True), 5000)"),
-    _attack("errors", "send(wire.ErrorRaised('E', 'v' * 1000, []), 200)", f"past the cap it is cut, but {_UNCOUNTED}"),
+    _attack("errors", "send(wire.ErrorRaised('E', 'v' * 1000, []), 200)"),
     _attack("one error", "send(wire.ErrorRaised('E' * 300_000, 'v' * 300_000, ['t' * 300_000]))"),
-    _attack("questions", "send(wire.InputRequest('q' * 1000), 200)", f"a question {_UNCOUNTED}"),
+    _attack("questions", "send(wire.InputRequest('q' * 1000), 200)"),
     _attack("a large reply", "get_ipython().set_next_input('x' * 5_000_000)"),
     _attack("a forged reply", "send(wire.Reply({'x': 'y' * 5_000_000})); wasm_guest.driver._host = None"),
 ]  # fmt: skip

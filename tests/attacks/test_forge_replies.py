@@ -28,7 +28,8 @@ class _ReplyScene(Scene):
         if after is not None and (type(after) is not float or not math.isfinite(after) or after < 0):
             found.append(f"next_task is {after!r:.40}")
         if result.error is not None:
-            texts = [result.error.name, result.error.value, *result.error.traceback]
+            lines: Any = result.error.traceback
+            texts = [result.error.name, result.error.value, *(lines if isinstance(lines, list) else [lines])]
             if any(type(text) is not str for text in texts):
                 found.append(f"the error is {result.error!r:.100}")
             elif any(_has_surrogates(text) for text in texts):
@@ -64,9 +65,9 @@ def _unchecked() -> Any:
     )
 
 
-def _forged(name: str, reply: str, hole: str = "") -> Attack:
+def _forged(name: str, reply: str) -> Attack:
     """The guest's own reply is replaced by this JSON."""
-    return Attack(name, quietly(f"forge({reply!r})", _WORDS), hole=hole)
+    return Attack(name, quietly(f"forge({reply!r})", _WORDS))
 
 
 def _stopped(name: str, code: str) -> Attack:
@@ -97,11 +98,10 @@ class TestForgeReplies(AttackTests):
             _forged("next task soon", '{"status": "ok", "next_task": "soon"}'),
             _forged("next task true", '{"status": "ok", "next_task": true}'),
             _forged("next task a list", '{"status": "ok", "next_task": [1]}'),
-            _forged("next task never", '{"status": "ok", "next_task": Infinity}', "an infinite next_task passes"),
+            _forged("next task never", '{"status": "ok", "next_task": Infinity}'),
             _forged(
                 "next task after the end of time",
                 f'{{"status": "ok", "next_task": 1{"0" * 400}}}',
-                "float() of an integer of 400 digits: execute raises OverflowError",
             ),
             _forged("count of text", '{"status": "ok", "execution_count": "1"}'),
             _forged("count past all counts", '{"status": "ok", "execution_count": 1000000000000000000000000}'),
@@ -116,7 +116,6 @@ class TestForgeReplies(AttackTests):
             _forged(
                 "error of surrogates",
                 '{"status": "error", "ename": "E", "evalue": "\\ud800", "traceback": []}',
-                "lone surrogates pass",
             ),
             _stopped("success, then abort", "os.abort()"),
             _stopped("success, then exit", "os._exit(0)"),

@@ -65,27 +65,23 @@ except OSError: pass
 """
 
 
-@pytest.mark.xfail(strict=True, reason="Interposer._open_again copies a path of any length into 8 KiB of its memory")
 def test_descriptors_with_long_paths_are_opened_again(folder: Path) -> None:
     """Folders opened below folders: the path of the last is longer than any buffer. A crash makes the host open it."""
     assert victim.run(folder, [_LONG_PATH, "pass", "import os; os.abort()", "pass"]).status == 0
 
 
-@pytest.mark.xfail(strict=True, reason="shutil.rmtree recurses: RecursionError in reset() and in the sandbox's thread")
 def test_deep_folders_in_scratch_are_removed(folder: Path) -> None:
     end = victim.run(folder, [_DEEP_SCRATCH, "RESET"])
     assert end.status == 0, end.said
     assert end.last_words["works"] and not end.last_words["problems"] and not end.last_words["left"], end.said
 
 
-@pytest.mark.xfail(strict=True, reason="scratch._sweep recurses, too, and keeps every later sandbox from being made")
 def test_deep_folders_of_a_dead_process_are_removed(folder: Path) -> None:
     assert victim.run(folder, [_DEEP_SCRATCH, "DIE"]).status == 9
     end = victim.run(folder, ["pass"])
     assert end.status == 0 and end.last_words["works"], end.said
 
 
-@pytest.mark.xfail(strict=True, reason="Instance._door copies a frame before anyone looks at its size")
 def test_a_large_frame_takes_no_memory_of_the_host(folder: Path) -> None:
     end = victim.run(folder, [_LARGE_FRAME])
     assert end.status == 0, end.said

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import pytest
-
 from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene, Verdict, quietly
 from wasm_kernel import BaseSandbox, SandboxResult
@@ -124,9 +122,6 @@ def test_a_guest_that_gives_no_reply_is_put_back(sandbox: BaseSandbox) -> None:
     assert sandbox.execute("print(x)").stdout == "before\n"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the next guest starts from the base memory, but is not told so: no seed, no env"
-)
 def test_a_guest_that_never_replied_is_made_ready_again(make_sandbox: Callable[..., BaseSandbox]) -> None:
     sandbox = make_sandbox(env={"GREETING": "hello"})
     assert sandbox.execute("import wasm_guest.driver as driver; driver._host = None").outcome.state_lost

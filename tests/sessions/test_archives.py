@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import json
 import os
 import stat
 import tarfile
-import threading
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterable
@@ -21,7 +21,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.sessions.conftest import Opened
-from tests.sessions.helpers import HOLD, Log, leftovers, make_legacy, make_session, metadata, other_process, tree
+from tests.sessions.helpers import (
+    HOLD,
+    Log,
+    leftovers,
+    make_legacy,
+    make_session,
+    metadata,
+    other_process,
+    run_python,
+    tree,
+)
 from wasm_kernel import (
     BadArchive,
     ConfigurationError,
@@ -137,58 +147,42 @@ def test_a_live_session_can_be_exported(sessions: Opened, root: Path, tmp_path: 
     assert contents(root / import_session(export_session(session_id, tmp_path / "o.zip", root), root)) == {"f": b"x"}
 
 
+GROW = """
+import os, sys, time
+handle = os.open(sys.argv[1], os.O_RDWR)
+print("ready", flush=True)
+for step in range(250):  # 1 GB of nothing, faster than it can be packed
+    os.ftruncate(handle, (step + 1) << 22)
+    time.sleep(0.001)
+"""
+
+
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_a_file_that_grows_does_not_hold_an_export_up(root: Path, tmp_path: Path, suffix: str) -> None:
     """A guest can write faster than we compress."""
     session_id = make_session(root, files={"log": b"x" * 100})
-    stop = threading.Event()
-
-    def grow() -> None:
-        with (root / session_id / "log").open("ab") as file:
-            for _ in range(4000):  # 2 GB at most
-                if stop.is_set():
-                    return
-                file.write(bytes(1 << 19))
-                file.flush()
-
-    writer = threading.Thread(target=grow)
-    exported = threading.Event()
-
-    def export() -> None:
-        export_session(session_id, tmp_path / f"out.{suffix}", root)
-        exported.set()
-
-    exporter = threading.Thread(target=export)
-    writer.start()
-    exporter.start()
-    try:
-        assert exported.wait(4)
-    finally:
-        stop.set()
-        writer.join()
-        exporter.join()
+    with other_process(GROW, root / session_id / "log"):
+        target = export_session(session_id, tmp_path / f"out.{suffix}", root)
+    new_id = import_session(target, root)
+    assert (root / new_id / "log").stat().st_size < 500 << 20
 
 
 def test_a_target_inside_the_session_ends(root: Path) -> None:
     session_id = make_session(root, files={"f": b"x" * 1000})
-    done = threading.Event()
-
-    def export() -> None:
-        try:
-            export_session(session_id, root / session_id / "backup.zip", root)
-        except (OSError, ValueError):
-            pass
-        done.set()
-
-    helper = threading.Thread(target=export, daemon=True)
-    helper.start()
-    try:
-        assert done.wait(4), "it exports what it is writing"
-    finally:
-        for path in (root / session_id).glob(".backup*"):
-            os.truncate(path, 0)
-        if not done.is_set():
-            (root / session_id / "f").unlink(missing_ok=True)
+    code = """
+import resource, signal, sys
+from wasm_kernel import export_session
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 20, 64 << 20))
+try:
+    export_session(sys.argv[2], f"{sys.argv[1]}/{sys.argv[2]}/backup.zip", sys.argv[1])
+    print("done")
+except ValueError as e:
+    print("refused")
+except OSError as e:
+    print("it exported what it was writing:", e)
+"""
+    assert run_python(code, root, session_id) in ("done\n", "refused\n")
 
 
 @pytest.mark.parametrize("name", ["out.tar", "out.tar.gz", "out", "out.ZIP.exe", ".zst"])
@@ -304,6 +298,11 @@ HOSTILE: dict[str, list[Member]] = {
 def test_a_hostile_archive_is_refused_and_writes_nothing(root: Path, tmp_path: Path, suffix: str, what: str) -> None:
     archive = make(tmp_path / "hostile", suffix, [("files/first", b"1"), *HOSTILE[what]])
     before = tree(tmp_path)
+    if what == "backslashes":  # harmless here: a name like any other, which a guest can make
+        with contextlib.suppress(BadArchive):
+            assert contents(root / import_session(archive, root)).keys() == {"first", "..\\..\\escaped"}
+        assert not (tmp_path / "escaped").exists()
+        return
     if what == "no name":
         new_id = import_session(archive, root)  # a folder of that name is the workspace itself: harmless
         assert contents(root / new_id) == {"first": b"1", "ok": b"x"}

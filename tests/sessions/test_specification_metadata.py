@@ -28,7 +28,7 @@ from tests.sessions.helpers import (
     tree_bytes,
 )
 from wasm_kernel import PruneResult, prune_sessions
-from wasm_kernel.host import ledger, removal
+from wasm_kernel.host import ledger
 from wasm_kernel.sessions import catalog
 
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|\+00:00)")
@@ -264,21 +264,22 @@ def test_calculate_disk_space_reclaimed(root: Path) -> None:
 
 def test_handle_permission_errors_gracefully(root: Path, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scenario: Handle permission errors gracefully"""
-    ids = [make_session(root, hours=48, files={"f": "x"}) for _ in range(5)]
-    real = removal.destroy
+    ids = [make_session(root, hours=48, files={"f": "x"}) for _ in range(4)]
+    stubborn = make_session(root, hours=48, files={"d/stubborn": "x"})
+    real = os.unlink
 
-    def destroy(folder: Any) -> None:
-        if Path(folder).name.startswith(ids[2]):
-            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
-        real(folder)
+    def unlink(path: Any, **options: Any) -> None:
+        if os.path.basename(path) == "stubborn":
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        real(path, **options)
 
-    monkeypatch.setattr(removal, "destroy", destroy)
+    monkeypatch.setattr(os, "unlink", unlink)
     result = prune_sessions(older_than_hours=24, workspace_root=root, logger=log.logger)
-    assert set(result.deleted_sessions) == set(ids) - {ids[2]}
-    assert list(result.errors) == [ids[2]]
-    assert "Permission denied" in result.errors[ids[2]]
-    assert tree(root / ids[2]).keys() == {".metadata.json", "f"}, "what could not be deleted is where it was"
-    assert [warning["session_id"] for warning in log.warnings()] == [ids[2]]
+    assert set(result.deleted_sessions) == set(ids)
+    assert list(result.errors) == [stubborn]
+    assert "Permission denied" in result.errors[stubborn]
+    assert (root / stubborn / "d" / "stubborn").exists(), "what could not be deleted is where it was"
+    assert [warning["session_id"] for warning in log.warnings()] == [stubborn]
 
 
 def test_custom_workspace_root_for_pruning(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

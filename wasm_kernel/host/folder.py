@@ -203,7 +203,11 @@ class Folder:
                         size += file.write(block)
                     file.flush()
                     os.fsync(file.fileno())
-                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                if overwrite:
+                    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                else:  # a link fails where somebody else was faster; a rename would overwrite
+                    os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+                    os.unlink(temporary, dir_fd=folder)
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary, dir_fd=folder)

@@ -28,6 +28,7 @@ from wasm_kernel.model.records import BadRecord, SessionRecord, parse_record
 STATE_FOLDER = ".wasm-kernel"
 _MAX_METADATA = 1 << 20
 _SYNC_EVERY = 30.0
+_PATIENCE = 0.1  # who only looks whether a session is live holds its lock for microseconds
 
 
 def read_record(folder: Path) -> SessionRecord | None:
@@ -54,12 +55,13 @@ def write_record(folder: Path, record: SessionRecord, *, sync: bool) -> None:
     temporary = folder / f"{METADATA_NAME}.{secrets.token_hex(6)}"
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        os.write(handle, data)
-        if sync:
-            os.fsync(handle)
-    finally:
-        os.close(handle)
-    try:
+        try:
+            while data:  # a disk that gets full takes a part first
+                data = data[os.write(handle, data) :]
+            if sync:
+                os.fsync(handle)
+        finally:
+            os.close(handle)
         temporary.replace(folder / METADATA_NAME)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -138,13 +140,14 @@ class SessionLock:
         if self._handle >= 0:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, 0)
+                fcntl.flock(self._handle, fcntl.LOCK_UN)  # a forked child may hold the same descriptor
             os.close(self._handle)
             self._handle = -1
 
 
 def lock_session(root: Path, session_id: str, wait: float = 0.0) -> SessionLock:
     """Take a session's lock; `SessionLocked` names the holder when it is still held after ``wait`` seconds."""
-    end = time.monotonic() + wait
+    end = time.monotonic() + max(wait, _PATIENCE)
     path = state_folder(root) / "locks" / session_id
     while True:
         with gate(root, exclusive=False):

@@ -40,9 +40,12 @@ class SessionRecord:
     version: int = VERSION
     extra: dict[str, Any] = field(default_factory=dict)
 
-    def touched(self, now: datetime, **extra: Any) -> SessionRecord:
+    def touched(self, now: datetime, /, **extra: Any) -> SessionRecord:
         """The record after an execution. `updated_at` only ever goes forward, whatever the clock does."""
-        later = max(now, self.updated_at + timedelta(microseconds=1))
+        try:
+            later = max(now, self.updated_at + timedelta(microseconds=1))
+        except OverflowError:  # somebody wrote the last moment of the calendar: there is no later one
+            later = self.updated_at
         return replace(self, updated_at=later, extra={**self.extra, **extra})
 
     def to_json(self) -> bytes:
@@ -59,7 +62,7 @@ class SessionRecord:
         ).encode()
 
 
-def new_record(session_id: str, now: datetime, **extra: Any) -> SessionRecord:
+def new_record(session_id: str, now: datetime, /, **extra: Any) -> SessionRecord:
     """The record of a session created now."""
     return SessionRecord(session_id, now, now, VERSION, extra)
 
@@ -93,6 +96,6 @@ def parse_time(text: Any) -> datetime:
     """An ISO 8601 time; one without a zone is UTC."""
     try:
         moment = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
         raise BadRecord(f"{text!r} is not a time") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

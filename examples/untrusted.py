@@ -1,6 +1,6 @@
 """Run code you do not trust, within limits, and look at what it did.
 
-    python examples/untrusted.py
+python examples/untrusted.py
 """
 
 import tempfile
@@ -32,4 +32,5 @@ with tempfile.TemporaryDirectory() as folder, create_sandbox(policy=policy, work
         sandbox.reset()
         result = sandbox.execute(code)
         error = f"{result.error.name}: {result.error.value}" if result.error else ""
-        print(f"{name:10} {result.outcome.kind:12} {result.duration_seconds:5.2f} s  {error[:70] or result.stdout[:70].strip()}")
+        said = error[:70] or result.stdout[:70].strip()
+        print(f"{name:10} {result.outcome.kind:12} {result.duration_seconds:5.2f} s  {said}")

@@ -178,7 +178,9 @@ _ATTACKS = {
     "surrogates in a display": "send(display(data={'text/plain': '\\ud800'}))",
     "surrogates in a mime type": "send(display(data={'\\udfff': ''}))",
     "surrogates in an error": "send(error(evalue='\\ud800', traceback=['\\ud800']))",
-    "nothing but empty lists": "send(json.dumps(display(data={'a': []})).encode().replace(b'[', b'[' + b'[],' * 2_200_000 + b'0'))",
+    "nothing but empty lists": """
+send(json.dumps(display(data={'a': []})).encode().replace(b'[', b'[' + b'[],' * 2_200_000 + b'0'))
+""",
     "noise": """
 import random
 random.seed(1)

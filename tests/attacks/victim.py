@@ -1,7 +1,8 @@
 """A host that may die: runs cells in a process of its own, which the test outlives.
 
 Reads a JSON object from standard input: ``folder``, ``cells``, and optionally ``thread_stack`` to run the guest on a
-thread with that much stack. Prints a line before each cell, and at the end what it came to. The cell "RESET" resets, "DIE" ends the process as a signal would.
+thread with that much stack. Prints a line before each cell, and at the end what it came to. The cell "RESET" resets,
+"DIE" ends the process as a signal would.
 """
 
 from __future__ import annotations

@@ -99,7 +99,6 @@ def fill(path, size=M - 1, step=64 * K):
         while size > 0: size -= f.write(b'x' * min(step, size))
 """
 
-_STALE = "the size known of a descriptor's file stays known when another descriptor truncates the file"
 
 _BYTES_ATTACKS = [
     _attack("write files", "for i in range(4): fill(f'/app/{i}')"),
@@ -151,7 +150,7 @@ for i in range(8):
     for k in range(15): os.write(files[-1], bytes(64 * K))
     os.close(os.open(f'/app/{i}', os.O_WRONLY | os.O_TRUNC))
 for f in files: os.pwrite(f, b'x', 15 * 64 * K)
-""", _STALE),
+"""),
     _attack("sparse files, after truncating by path", """
 files = []
 for i in range(8):
@@ -160,7 +159,7 @@ for i in range(8):
     os.truncate(f'/app/{i}', 0)
 for f in files:
     for k in reversed(range(15)): os.pwrite(f, bytes(64 * K), k * 64 * K)
-""", _STALE),
+"""),
     _attack("sparse files, after truncating", """
 files = []
 for i in range(8):

@@ -541,3 +541,16 @@ def test_sandboxes_run_in_parallel(make_sandbox: Make) -> None:
     for thread in threads:
         thread.join()
     assert together[0]
+
+
+def test_large_displays_with_many_commas_are_shown(shared_sandbox: BaseSandbox) -> None:
+    result = shared_sandbox.execute("display({'text/plain': '1,2,3,' * 1_000_000}, raw=True)")
+    assert len(result.displays[0]["text/plain"]) == 6_000_000
+
+
+def test_the_error_after_a_flood_of_displays_is_shown(make_sandbox: Make) -> None:
+    events: list[object] = []
+    sandbox = make_sandbox(display_max_bytes=20_000)
+    sandbox.execute("for i in range(30): display('x' * 1000)\n1/0", on_event=events.append)
+    errors = [e for e in events if type(e).__name__ == "ErrorRaised"]
+    assert len(errors) == 1

@@ -63,11 +63,10 @@ class Capture:
     def take(self, event: wire.Event, size: int) -> bool:
         """An event the guest sent, of this many bytes; whether it was let through."""
         if self.sizes["display"] + size > self.policy.display_max_bytes:
-            first = "display" not in self.cut
             self.refuse()
-            if not first or not isinstance(event, wire.ErrorRaised):
+            if "error" in self.cut or not isinstance(event, wire.ErrorRaised):
                 return False
-            # The error that ended the cell is worth a short word, once.
+            self.cut.add("error")  # the error that ended the cell is worth a short word, once
             event = wire.ErrorRaised(event.ename[:200], event.evalue[:2000], ["(traceback cut)"])
         else:
             self.sizes["display"] += size

@@ -192,7 +192,7 @@ _SCRATCH_FOLDERS = (".ipython", ".ipython/profile_default", ".config", ".config/
 def furnish_scratch(scratch: Path) -> None:
     """Make the folders a guest's /tmp must have."""
     for name in _SCRATCH_FOLDERS:
-        (scratch / name).mkdir(exist_ok=True)
+        (scratch / name).mkdir(exist_ok=True, parents=True)  # a cleaner of /tmp may have taken all of it
 
 
 _image: Image | None = None

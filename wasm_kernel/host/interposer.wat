@@ -108,7 +108,7 @@
   ;; room is left.
   (func $touch
     (if (i32.eqz (global.get $dirty)) (then
-      (global.set $dirty (i32.const 1))
+      (global.set $dirty (i32.const 1)) (call $forget)
       (drop (call $py_refill (i32.const 2) (i64.const 0))))))
 
   ;; ---- quotas --------------------------------------------------------------------------------------------
@@ -117,6 +117,7 @@
   (func $room (param $n i64) (result i32)
     (if (i64.ge_s (global.get $bytes) (local.get $n)) (then (return (i32.const 0))))
     (global.set $bytes (call $py_refill (i32.const 0) (local.get $n)))
+    (call $forget)
     (i32.mul (i64.lt_s (global.get $bytes) (local.get $n)) (i32.const 51)))
   ;; Room for one more name, and for the bytes it takes on disk.
   (func $room_for_name (param $n i64) (result i32)
@@ -199,6 +200,8 @@
   (func $known_at (param $fd i32) (result i32)      ;; descriptors past the table share its last place
     (i32.add (i32.const %KNOWN%) (i32.shl
       (select (i32.const %FLAGS_LAST%) (local.get $fd) (i32.gt_u (local.get $fd) (i32.const %FLAGS_LAST%))) (i32.const 3))))
+  (func $forget      ;; a file may have become shorter, through any descriptor or name
+    (memory.fill $s (i32.const %KNOWN%) (i32.const 0) (i32.const 16384)))
   (func $is_null (param $dir i32) (param $p i32) (param $n i32) (result i32)
     (if (i32.or (i32.ne (local.get $dir) (global.get $dev)) (i32.ne (local.get $n) (i32.const 4)))
       (then (return (i32.const 0))))
@@ -216,6 +219,7 @@
       (local.set $oflags (i32.const 0)) (local.set $fdflags (i32.const 0))     ;; /dev is mounted read-only
       (local.set $rights (i64.and (local.get $rights) (i64.const -65)))))      ;; all but FD_WRITE
     (if (i32.and (local.get $oflags) (i32.const 9)) (then (call $touch)))      ;; CREAT, TRUNC
+    (if (i32.and (local.get $oflags) (i32.const 8)) (then (call $forget)))
     (memory.copy $s $g (i32.const %PATH%) (local.get $p) (local.get $n))
     (if (local.tee $creates (i32.and (local.get $oflags) (i32.const 1))) (then
       (if (i32.eqz (call $s_path_filestat_get (local.get $dir) (i32.and (local.get $lookup) (i32.const 1))
@@ -522,7 +526,7 @@
     (if (i64.gt_s (local.get $grow) (i64.const 0)) (then
       (if (local.tee $e (call $room (local.get $grow))) (then (return (local.get $e))))))
     (local.set $e (call $real_fd_filestat_set_size (local.get $fd) (local.get $size)))
-    (i64.store $s (call $known_at (local.get $fd)) (i64.const 0))
+    (call $forget)
     (if (i32.and (i32.eqz (local.get $e)) (i64.gt_s (local.get $grow) (i64.const 0))) (then (call $charge (local.get $grow))))
     (local.get $e))
 

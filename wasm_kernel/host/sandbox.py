@@ -330,7 +330,7 @@ class Sandbox:
         if trap is not None:
             self._after_trap(trap)
         elif capture.reply is None:  # its driver is broken: the memory of before is put back, as after a trap
-            self._drop_instance()
+            self._after_trap(Trapped(TrapCause.DAMAGE))
         reply = capture.reply.content if capture.reply is not None else {}
         self._capture = None
         self.next_task = _number(reply.get("next_task"))
@@ -382,7 +382,11 @@ class Sandbox:
         capture = self._capture
         if capture is None:
             return b""
-        event = wire.decode_event(frame)
+        try:
+            event = wire.decode_event(frame)
+        except wire.TooMuch:
+            capture.refuse()
+            raise
         if isinstance(event, wire.NextRequest):
             request, self._request = self._request, b""
             return request

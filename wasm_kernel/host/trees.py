@@ -53,11 +53,13 @@ def empty(folder: str | Path) -> None:
 
 def _empty(top: int) -> None:
     device = os.fstat(top).st_dev
-    while True:
+    stuck = 0
+    while stuck < _ATTEMPTS:
         with os.scandir(top) as entries:
             found = list(entries)
         if not found:
             return
+        stuck += 1
         for entry in found:
             if not entry.is_dir(follow_symlinks=False):
                 _unlink(entry.name, top)
@@ -71,6 +73,7 @@ def _empty(top: int) -> None:
                 os.close(inner)
             with contextlib.suppress(OSError):  # something was put there meanwhile: the next round finds it
                 os.rmdir(entry.name, dir_fd=top)
+                stuck = 0
 
 
 def _flatten(folder: int, top: int) -> None:

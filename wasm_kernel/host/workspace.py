@@ -95,7 +95,7 @@ def _survey_folder(handle: int, prefix: str, found: Survey, depth: int) -> None:
         for name in folders:
             try:
                 inner = os.open(name, _FOLDER, dir_fd=handle)
-            except (FileNotFoundError, NotADirectoryError):
+            except (FileNotFoundError, NotADirectoryError, PermissionError):  # nor can the guest get in there
                 continue
             except OSError:
                 found.complete = False

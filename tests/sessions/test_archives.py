@@ -383,8 +383,8 @@ def test_bombs_are_stopped_by_their_limits(root: Path, tmp_path: Path, suffix: s
 
 
 def test_folders_nobody_listed_count_too(root: Path, tmp_path: Path) -> None:
-    """One member can make a thousand folders."""
-    members: list[Member] = [(f"files/{n}/" + "a/" * 1000 + "f", b"") for n in range(20)]
+    """One member can make hundreds of folders."""
+    members: list[Member] = [(f"files/{n}/" + "a/" * 300 + "f", b"") for n in range(10)]
     archive = make_zip(tmp_path / "deep.zip", members)
     with pytest.raises(BadArchive, match="max_files"):
         import_session(archive, root, max_files=2000)

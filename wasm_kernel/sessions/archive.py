@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import stat
@@ -127,8 +128,12 @@ def _unpack(place: Folder, name: str, source: IO[bytes] | None, budget: int, arc
         return place.write(name, blocks(), overwrite=False)
     except PathRefused as e:
         raise BadArchive(f"{archive}: {e}") from None
-    except FileExistsError:
-        raise BadArchive(f"{archive} holds {name[:80]!r} twice") from None
+    except (FileExistsError, NotADirectoryError, IsADirectoryError):
+        raise BadArchive(f"{archive} holds {name[:80]!r} twice, or as a file and a folder") from None
+    except OSError as e:
+        if e.errno == errno.ENAMETOOLONG:
+            raise BadArchive(f"{archive} holds a name that is too long: {name[:80]!r}") from None
+        raise
 
 
 def _adopt(folder: Path, data: bytes) -> None:
@@ -136,7 +141,7 @@ def _adopt(folder: Path, data: bytes) -> None:
     record = read_record(folder)
     try:
         found = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadArchive("the archive's session.json is not JSON") from None
     if record is None or not isinstance(found, dict):
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,15 @@ from typing import Any
 import pytest
 
 from wasm_kernel import BaseSandbox, ExecutionPolicy, create_sandbox
+from wasm_kernel.host import trees
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_deep_trees_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Attacks make trees deeper than pytest's own clean-up can delete."""
+    yield
+    with contextlib.suppress(OSError):
+        trees.empty(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture

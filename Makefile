@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Jupyter does not start as root unless told to; in a container there may be nobody else.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: image run test bench lint lock test-ipython clean
 
@@ -19,7 +21,7 @@ image: $(STAMP)
 
 run: image
 	$(BIN)/wasm-kernel install --sys-prefix --no-image
-	$(BIN)/jupyter lab --notebook-dir examples examples/tour.ipynb
+	$(BIN)/jupyter lab $(AS_ROOT) examples/tour.ipynb
 
 # The tests also need the flavour that counts fuel.
 test: $(STAMP) lint

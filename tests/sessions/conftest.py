@@ -62,6 +62,7 @@ def log() -> Log:
 # Faults of the session layer that these tests found and that are still open (issue 3 is not closed yet).
 _STILL_OPEN = {
     "test_200_kills_at_random_moments",
+    "test_a_file_that_grows_does_not_hold_an_export_up",
     "test_killed_before_each_system_call_that_changes_something",
     "test_temporary_files_go_from_sessions_with_a_name_of_their_own_too",
     "test_an_upload_survives_a_prune_that_runs_meanwhile",

@@ -20,7 +20,7 @@ from bench import native
 from bench.report import Section
 from bench.rounds import Tick
 from bench.setting import FULL, QUICK, Rounds, Setting, succeed
-from bench.subjects import cpu, interrupt, memory, noop, prints, start, threads
+from bench.subjects import cpu, interrupt, memory, noop, prints, sessions, start, threads
 from wasm_kernel import create_sandbox
 from wasm_kernel.host import image
 
@@ -34,9 +34,10 @@ SUBJECTS: dict[str, Callable[[Setting], Section]] = {
     "prints": prints.run,
     "interrupt": interrupt.run,
     "threads": threads.run,
+    "sessions": sessions.run,
     "cpu": cpu.run,
 }
-ORDER = ("start", "noop", "prints", "interrupt", "memory", "threads", "cpu")  # in the report
+ORDER = ("start", "noop", "prints", "interrupt", "memory", "threads", "sessions", "cpu")  # in the report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -138,6 +139,7 @@ _ROUNDS = {
     "interrupt": "interrupts",
     "memory": "memory",
     "threads": "threads",
+    "sessions": "sessions",
     "CPU": "cpu",
 }
 

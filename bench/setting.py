@@ -25,10 +25,15 @@ class Rounds:
     cpu: int
     cpu_repeats: int
     threads: int
+    sessions: int
 
 
-FULL = Rounds(memory=3, start=15, noop=3, noop_cells=300, prints=7, interrupts=20, cpu=5, cpu_repeats=3, threads=7)
-QUICK = Rounds(memory=1, start=3, noop=1, noop_cells=100, prints=2, interrupts=4, cpu=1, cpu_repeats=2, threads=2)
+FULL = Rounds(
+    memory=3, start=15, noop=3, noop_cells=300, prints=7, interrupts=20, cpu=5, cpu_repeats=3, threads=7, sessions=5
+)
+QUICK = Rounds(
+    memory=1, start=3, noop=1, noop_cells=100, prints=2, interrupts=4, cpu=1, cpu_repeats=2, threads=2, sessions=2
+)
 
 
 @dataclass(frozen=True)

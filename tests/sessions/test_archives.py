@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import itertools
 import json
@@ -24,24 +25,28 @@ from tests.sessions.conftest import Opened
 from tests.sessions.helpers import (
     HOLD,
     Log,
+    deepen,
     leftovers,
     make_legacy,
     make_session,
     metadata,
     other_process,
     run_python,
+    set_age,
     tree,
 )
 from wasm_kernel import (
     BadArchive,
     ConfigurationError,
     archive_sessions,
+    delete_session_workspace,
     export_session,
     import_session,
     list_session_files,
     prune_sessions,
 )
 from wasm_kernel.host import ledger
+from wasm_kernel.sessions.pruning import plan_prune
 
 FORMATS = ("zip", "tar.zst")
 FILES = {
@@ -131,6 +136,52 @@ def test_names_that_are_no_utf8_are_exported(root: Path, tmp_path: Path) -> None
             (root / session_id / os.fsdecode(name)).write_bytes(data)
         new_id = import_session(export_session(session_id, tmp_path / f"out.{suffix}", root), root)
         assert sorted(data for data in contents(root / new_id).values() if isinstance(data, bytes)) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_private_characters_are_not_taken_for_such_bytes(root: Path, tmp_path: Path, suffix: str) -> None:
+    names = ["\uf780", "\uf7ff\uf7fe", "\udc80\uf780\udcff", "\udce2\udc82x", "ü\udcff"]
+    session_id = make_session(root, files={name: b"%d" % number for number, name in enumerate(names)})
+    new_id = import_session(export_session(session_id, tmp_path / f"out.{suffix}", root), root)
+    assert contents(root / new_id) == contents(root / session_id)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_what_no_path_reaches_is_neither_left_out_nor_deleted(root: Path, tmp_path: Path, suffix: str) -> None:
+    session_id = make_session(root, hours=200, files={"f": "x"})
+    deepen(root / session_id, 2500)
+    try:
+        with pytest.raises(OSError, match="4096"):
+            export_session(session_id, tmp_path / f"out.{suffix}", root)
+        done = archive_sessions(168, tmp_path / "archive", root)
+        assert list(done.errors) == [session_id]
+        assert "4096" in done.errors[session_id]
+        assert (root / session_id / "d").is_dir()
+        assert sorted(os.listdir(tmp_path)) == ["archive", "workspace"]
+        assert os.listdir(tmp_path / "archive") == []
+    finally:  # pytest could not
+        delete_session_workspace(session_id, root)
+
+
+def test_a_tree_deeper_than_the_stack_comes_back(root: Path, tmp_path: Path) -> None:
+    session_id = make_session(root)
+    deepen(root / session_id, 1100)
+    deep = export_session(session_id, tmp_path / "out.tar.zst", root)
+    delete_session_workspace(session_id, root)
+    new_id = import_session(deep, root)
+    try:
+        assert [len(path) for path in list_session_files(new_id, root)] == [2 * 1100 + len("bottom")]
+    finally:  # pytest could not
+        delete_session_workspace(new_id, root)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_what_cannot_be_read_is_not_deleted(root: Path, tmp_path: Path) -> None:
+    session_id = make_session(root, hours=200, files={"d/f": "x"})
+    (root / session_id / "d").chmod(0)
+    assert list(archive_sessions(168, tmp_path / "archive", root).errors) == [session_id]
+    (root / session_id / "d").chmod(0o700)
+    assert contents(root / session_id) == {"d": None, "d/f": b"x"}
 
 
 def test_sessions_without_metadata_can_be_exported_too(root: Path, tmp_path: Path) -> None:
@@ -423,6 +474,21 @@ def test_a_header_that_takes_for_ever(root: Path, tmp_path: Path) -> None:
     assert run_python(code, archive, root, timeout=10) == "refused\n"
 
 
+@pytest.mark.parametrize(
+    "header",
+    [b"0 path=x\n", b"-9 path=x\n", b"9 path=x\n" * 3 + b"-27 a=b\n", b"99 path=x\n", b"path", b"11 size=-1\n"],
+)
+def test_an_extended_header_that_is_wrong(root: Path, tmp_path: Path, header: bytes) -> None:
+    extended = tarfile.TarInfo("pax")
+    extended.type, extended.size = tarfile.XHDTYPE, len(header)
+    plain = extended.tobuf(tarfile.USTAR_FORMAT) + header.ljust(512, b"\0")
+    plain += tarfile.TarInfo("files/f").tobuf(tarfile.USTAR_FORMAT) + bytes(10240)
+    (tmp_path / "wrong.tar.zst").write_bytes(zstandard.ZstdCompressor().compress(plain))
+    with pytest.raises(BadArchive, match="wrong.tar.zst"):
+        import_session(tmp_path / "wrong.tar.zst", root)
+    expect_nothing_new(root, [])
+
+
 def test_metadata_from_an_archive_stays_readable(root: Path, tmp_path: Path) -> None:
     """What an archive says of itself must not make a session whose metadata cannot be read: it could not be pruned."""
     fields: list[dict[str, Any]] = [
@@ -583,6 +649,46 @@ def test_nobody_can_open_a_session_between_its_archiving_and_its_deletion(
     monkeypatch.setattr(archive.lock_session.__globals__["SessionLock"], "release", release)
     archive_sessions(168, tmp_path / "archive", root)
     assert not written, "work was lost"
+
+
+def test_a_session_used_after_the_plan_is_not_archived(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from wasm_kernel.sessions import archive
+
+    session_id = make_session(root, hours=200, files={"f": "x"})
+
+    def plan(*args: Any) -> Any:
+        decided = plan_prune(*args)
+        set_age(root, session_id, 0)
+        return decided
+
+    monkeypatch.setattr(archive, "plan_prune", plan)
+    assert archive_sessions(168, tmp_path / "archive", root).archived == {}
+    assert contents(root / session_id) == {"f": b"x"}
+
+
+def test_an_archive_is_not_put_into_a_session(root: Path) -> None:
+    session_id = make_session(root, hours=200, files={"f": "x"})
+    with pytest.raises(ConfigurationError, match="inside"):
+        export_session(session_id, root / session_id / "out.zip", root)
+    assert list(archive_sessions(168, root / session_id, root).errors) == [session_id]
+    assert contents(root / session_id) == {"f": b"x"}
+
+
+def test_only_the_dead_are_swept(root: Path, tmp_path: Path) -> None:
+    session_id = make_session(root)
+    dead, alive = (tmp_path / f".a.zip.part-{digit * 16}" for digit in "01")
+    others = [tmp_path / name for name in (".a.zip.part", "a.zip.part-" + "0" * 16, ".a.txt.part-" + "0" * 16)]
+    for path in (dead, alive, *others):
+        path.write_bytes(b"x")
+    with alive.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        export_session(session_id, tmp_path / "b.zip", root)
+        assert not dead.exists()
+        assert all(path.exists() for path in (alive, *others))
+    export_session(session_id, tmp_path / "b.zip", root)
+    assert not alive.exists()
 
 
 def test_what_a_killed_archiver_left_is_swept_by_the_next(root: Path, tmp_path: Path) -> None:

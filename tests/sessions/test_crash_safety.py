@@ -90,8 +90,10 @@ def check_sessions(root: Path) -> None:
     """Every session is whole."""
     for session_id in sessions(root):
         record = ledger.read_record(root / session_id)  # raises if it is damaged
-        assert record is not None, f"{session_id} has lost its metadata"
-        assert record.session_id == session_id
+        if record is None:  # one of the two that still run may have deleted it since it was listed
+            assert not (root / session_id).exists(), f"{session_id} has lost its metadata"
+        else:
+            assert record.session_id == session_id
     for name in ("files-0", "files-1", "files-2"):
         for path in list_session_files(name, root):
             assert is_whole(read_session_file(name, path, root)), f"{name}/{path} is half a file"

@@ -157,9 +157,12 @@ os.makedirs('d', exist_ok=True)
 open('d/f', 'w').write('inside')
 print('go', flush=True)
 end = time.monotonic() + 2.5
+n = 0
 while time.monotonic() < end:
+    n += 1
     try:
         os.rename('d', 'aside'); os.symlink('aside', 'd'); os.unlink('d'); os.rename('aside', 'd')
+        if n % 10 == 0: open('d/f', 'w').write('inside')
     except OSError:  # the host deleted something
         shutil.rmtree('aside', ignore_errors=True)
         try:

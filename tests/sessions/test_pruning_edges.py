@@ -240,6 +240,7 @@ def test_read_only_files_and_folders_are_deleted(root: Path) -> None:
         return
     code = """
 import os, sys
+import psutil  # while this user can still read it
 from pathlib import Path
 from wasm_kernel import prune_sessions
 os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))

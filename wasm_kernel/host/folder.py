@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,12 +17,15 @@ from pathlib import Path
 from typing import IO, Any
 
 from wasm_kernel.host import trees
+from wasm_kernel.host.ledger import open_temporary
 from wasm_kernel.host.workspace import METADATA_NAME
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not hold us up
 _MAX_LINKS = 16
 _MAX_PATH = 4096
+_STRIDE = 50  # a walk holds a handle of every so many folders above it: few, however deep it is
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # it was there a moment ago; the guest took or replaced it
 BLOCK = 1 << 20
 TEMPORARY = f"{METADATA_NAME}.upload-"  # the guest cannot see such a name, in any folder
 
@@ -42,8 +44,11 @@ class Item:
     modified_ns: int
 
 
-def components(path: str | os.PathLike[str]) -> list[str]:
-    """A relative path's parts, checked; `PathRefused` says what is wrong with it."""
+def components(path: str | os.PathLike[str], *, backslashes: bool = False) -> list[str]:
+    """A relative path's parts, checked; `PathRefused` says what is wrong with it.
+
+    A path with a backslash is most likely a mistake, and refused; but a guest can make such names.
+    """
     text = os.fspath(path)
     if not isinstance(text, str):
         raise PathRefused(f"path is {text!r}; it must be text")
@@ -51,7 +56,7 @@ def components(path: str | os.PathLike[str]) -> list[str]:
         raise PathRefused(f"path is {text[:80]!r}; it must have 1 to {_MAX_PATH} bytes")
     if "\0" in text:
         raise PathRefused(f"path is {text!r}; it must not contain NUL")
-    if text.startswith("/") or "\\" in text or Path(text).is_absolute():
+    if text.startswith("/") or ("\\" in text and not backslashes) or Path(text).is_absolute():
         raise PathRefused(f"path is {text!r}; it must be relative to the workspace, with / between folders")
     parts = [part for part in text.split("/") if part not in ("", ".")]
     for part in parts:
@@ -63,10 +68,16 @@ def components(path: str | os.PathLike[str]) -> list[str]:
 
 
 class Folder:
-    """The files below one folder. Holds a handle: use it as a context manager."""
+    """The files below one folder. Holds a handle: use it as a context manager.
 
-    def __init__(self, root: Path) -> None:
+    Attributes:
+        made: How many folders were made in it so far.
+    """
+
+    def __init__(self, root: Path, *, backslashes: bool = False) -> None:
         self._root = os.open(root, _FOLDER)
+        self._backslashes = backslashes
+        self.made = 0
 
     def __enter__(self) -> Folder:
         return self
@@ -77,10 +88,13 @@ class Folder:
     def _parent(
         self, path: str | os.PathLike[str], *, create: bool = False
     ) -> contextlib.AbstractContextManager[tuple[int, str]]:
-        parts = components(path)
+        return self._parent_of(self._parts(path), create=create)
+
+    def _parts(self, path: str | os.PathLike[str]) -> list[str]:
+        parts = components(path, backslashes=self._backslashes)
         if not parts:
             raise PathRefused(f"path is {os.fspath(path)!r}; it must name something in the workspace")
-        return self._parent_of(parts, create=create)
+        return parts
 
     @contextlib.contextmanager
     def _parent_of(self, parts: list[str], *, create: bool = False) -> Iterator[tuple[int, str]]:
@@ -92,11 +106,16 @@ class Folder:
         try:
             while len(parts) > 1:
                 name = parts.pop(0)
-                if create:
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(name, dir_fd=here)
                 try:
                     deeper = os.open(name, _FOLDER, dir_fd=here)
+                except FileNotFoundError:
+                    if not create:
+                        raise
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=here)
+                        self.made += 1
+                    parts.insert(0, name)
+                    continue
                 except OSError as e:
                     target = self._link(here, name) if e.errno in (errno.ELOOP, errno.ENOTDIR) else None
                     if target is None:
@@ -128,17 +147,7 @@ class Folder:
 
     def open(self, path: str | os.PathLike[str]) -> IO[bytes]:
         """An ordinary file, open for reading."""
-        parts = components(path)
-        if not parts:
-            raise PathRefused(f"path is {os.fspath(path)!r}; it must name something in the workspace")
-        return self._open(parts)
-
-    def open_item(self, item: Item) -> IO[bytes]:
-        """A file that was listed, whatever characters its name has."""
-        return self._open(item.path.split("/"))
-
-    def _open(self, parts: list[str]) -> IO[bytes]:
-        path = "/".join(parts)
+        parts = self._parts(path)
         for _ in range(_MAX_LINKS):
             with self._parent_of(parts) as (folder, name):
                 try:
@@ -153,35 +162,64 @@ class Folder:
             if not stat.S_ISREG(info.st_mode):
                 os.close(handle)
                 what = "a folder" if stat.S_ISDIR(info.st_mode) else "not an ordinary file"
-                raise PathRefused(f"{path!r} is {what}")
+                raise PathRefused(f"{os.fspath(path)!r} is {what}")
             os.set_blocking(handle, True)
             return os.fdopen(handle, "rb")
-        raise PathRefused(f"path is {path!r}; it goes through too many links")
+        raise PathRefused(f"path is {os.fspath(path)!r}; it goes through too many links")
 
     def items(self, *, recursive: bool = True) -> Iterator[Item]:
-        """Everything below, sorted within each folder; links are listed, not followed."""
-        yield from self._items(os.dup(self._root), "", recursive, 0)
+        """Everything below, sorted within each folder; links are listed, not followed.
 
-    def _items(self, handle: int, prefix: str, recursive: bool, depth: int) -> Iterator[Item]:
+        Left out is what cannot be looked at, and what no path we take reaches.
+        """
+        for item, _, _ in self._walk(recursive=recursive, strict=False):
+            yield item
+
+    def contents(self) -> Iterator[tuple[Item, IO[bytes] | None]]:
+        """Every folder, and every ordinary file, open for reading; the same order.
+
+        An `OSError` tells of what would have to be left out though it is there.
+        """
+        for item, above, parts in self._walk(recursive=True, strict=True):
+            if item.kind == "folder":
+                yield item, None
+            elif item.kind == "file" and (file := _open_file(above, parts)) is not None:
+                with file:
+                    yield item, file
+
+    def _walk(self, *, recursive: bool, strict: bool) -> Iterator[tuple[Item, int, list[str]]]:
+        """What is below, each with a handle of some folder above it and the way from there."""
+        anchors = [(os.dup(self._root), 0, 0)]  # a handle, how deep it is, and how much waited when we got there
         try:
-            found = []
-            with os.scandir(handle) as entries:
-                for entry in entries:
-                    if entry.name.lower().startswith(METADATA_NAME):
-                        continue
-                    with contextlib.suppress(OSError):
-                        found.append((entry.name, entry.stat(follow_symlinks=False)))
-            for name, info in sorted(found, key=lambda pair: pair[0]):
-                kind = _kind(info.st_mode)
-                yield Item(prefix + name, kind, 0 if kind == "folder" else info.st_size, info.st_mtime_ns)
-                if kind == "folder" and recursive and depth < 200:
-                    try:
-                        deeper = os.open(name, _FOLDER, dir_fd=handle)
-                    except OSError:
-                        continue
-                    yield from self._items(deeper, f"{prefix}{name}/", recursive, depth + 1)
+            waiting = _entries(anchors[0][0], "", strict)
+            while waiting:
+                item = waiting.pop()
+                while len(waiting) < anchors[-1][2]:
+                    os.close(anchors.pop()[0])
+                above, depth, _ = anchors[-1]
+                parts = item.path.split("/")[depth:]
+                too_long = len(os.fsencode(item.path)) > _MAX_PATH
+                if too_long and strict and item.kind in ("file", "folder"):
+                    raise OSError(errno.ENAMETOOLONG, f"a path has more than {_MAX_PATH} bytes", f"{item.path[:80]}...")
+                yield item, above, parts
+                if item.kind != "folder" or not recursive or too_long:
+                    continue
+                try:
+                    handle = _descend(above, parts)
+                except OSError as e:
+                    if strict and e.errno not in _GONE:
+                        raise
+                    continue
+                try:
+                    found = _entries(handle, f"{item.path}/", strict)
+                    if len(parts) >= _STRIDE:
+                        anchors.append((os.dup(handle), depth + len(parts), len(waiting)))
+                finally:
+                    os.close(handle)
+                waiting += found
         finally:
-            os.close(handle)
+            for handle, _, _ in anchors:
+                os.close(handle)
 
     # ---- changing
 
@@ -193,25 +231,23 @@ class Folder:
                 raise PathRefused(f"{os.fspath(path)!r} is there already, a {_kind(info.st_mode)}; choose another name")
             if info is not None and not overwrite:
                 raise FileExistsError(errno.EEXIST, "there is such a file already", os.fspath(path))
-            temporary = f"{TEMPORARY}{secrets.token_hex(8)}"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            handle = os.open(temporary, flags, 0o666, dir_fd=folder)
-            try:
-                size = 0
-                with os.fdopen(handle, "wb") as file:
+            handle, temporary = open_temporary(TEMPORARY, 8, 0o666, folder=folder)
+            with os.fdopen(handle, "wb") as file:  # it stays open, and so locked, until it has its name
+                try:
+                    size = 0
                     for block in blocks:
                         size += file.write(block)
                     file.flush()
                     os.fsync(file.fileno())
-                if overwrite:
-                    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-                else:  # a link fails where somebody else was faster; a rename would overwrite
-                    os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-                    os.unlink(temporary, dir_fd=folder)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary, dir_fd=folder)
-                raise
+                    if overwrite:
+                        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                    else:  # a link fails where somebody else was faster; a rename would overwrite
+                        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+                        os.unlink(temporary, dir_fd=folder)
+                except BaseException:
+                    with contextlib.suppress(OSError):
+                        os.unlink(temporary, dir_fd=folder)
+                    raise
             return size
 
     def remove(self, path: str | os.PathLike[str], *, recursive: bool = False) -> None:
@@ -221,7 +257,7 @@ class Folder:
             if not stat.S_ISDIR(info.st_mode):
                 os.unlink(name, dir_fd=folder)
             elif recursive:
-                trees.remove_at(name, folder)
+                trees.remove(name, parent=folder)
             else:
                 try:
                     os.rmdir(name, dir_fd=folder)
@@ -233,8 +269,57 @@ class Folder:
 
     def make_folder(self, path: str | os.PathLike[str]) -> None:
         """Make a folder, and those above it."""
-        with self._parent(f"{os.fspath(path)}/x", create=True):
+        with self._parent_of([*self._parts(path), "."], create=True):
             pass
+
+
+def _entries(folder: int, prefix: str, strict: bool) -> list[Item]:
+    """What is in a folder, the last name first."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.lower().startswith(METADATA_NAME):
+                continue
+            try:
+                info = entry.stat(follow_symlinks=False)
+            except OSError as e:
+                if strict and e.errno not in _GONE:
+                    raise
+                continue
+            kind = _kind(info.st_mode)
+            found.append(Item(prefix + entry.name, kind, 0 if kind == "folder" else info.st_size, info.st_mtime_ns))
+    return sorted(found, key=lambda item: item.path, reverse=True)
+
+
+def _descend(folder: int, parts: list[str]) -> int:
+    """A handle of a folder further down; no link is followed."""
+    here = os.dup(folder)
+    for name in parts:
+        try:
+            deeper = os.open(name, _FOLDER, dir_fd=here)
+        finally:
+            os.close(here)
+        here = deeper
+    return here
+
+
+def _open_file(folder: int, parts: list[str]) -> IO[bytes] | None:
+    """A file further down, if it still is one."""
+    try:
+        parent = _descend(folder, parts[:-1])
+        try:
+            handle = os.open(parts[-1], _FILE, dir_fd=parent)
+        finally:
+            os.close(parent)
+    except OSError as e:
+        if e.errno in _GONE:
+            return None
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return None
+    os.set_blocking(handle, True)
+    return os.fdopen(handle, "rb")
 
 
 def _stat(name: str, folder: int) -> os.stat_result | None:

@@ -4,7 +4,8 @@ workspace_root/<session_id>/                 what the guest sees as /app
 workspace_root/<session_id>/.metadata.json   hidden from the guest, as is every name that begins so
 workspace_root/.wasm-kernel/locks/<id>       held (flock) while a sandbox of the session lives
 workspace_root/.wasm-kernel/gate             shared while a lock is taken, exclusive while sessions are removed
-workspace_root/.wasm-kernel/trash/           removed sessions on their way out
+workspace_root/.wasm-kernel/new/             sessions being made; who makes one holds its lock
+workspace_root/.wasm-kernel/trash/<bin>/     removed sessions on their way out; who deletes holds a lock on the bin
 """
 
 from __future__ import annotations
@@ -52,22 +53,33 @@ def read_record(folder: Path) -> SessionRecord | None:
 def write_record(folder: Path, record: SessionRecord, *, sync: bool) -> None:
     """Replace a session's metadata: whole or not at all. ``sync`` makes it survive a power cut right away."""
     data = record.to_json()
-    temporary = folder / f"{METADATA_NAME}.{secrets.token_hex(6)}"
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    handle, temporary = open_temporary(f"{folder}/{METADATA_NAME}.", 6, 0o600)
     try:
-        try:
-            while data:  # a disk that gets full takes a part first
-                data = data[os.write(handle, data) :]
-            if sync:
-                os.fsync(handle)
-        finally:
-            os.close(handle)
-        temporary.replace(folder / METADATA_NAME)
+        while data:  # a disk that gets full takes a part first
+            data = data[os.write(handle, data) :]
+        if sync:
+            os.fsync(handle)
+        os.replace(temporary, folder / METADATA_NAME)  # noqa: PTH105
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)  # noqa: PTH108
         raise
+    finally:
+        os.close(handle)
     if sync:
         sync_folder(folder)
+
+
+def open_temporary(prefix: str, length: int, mode: int, *, folder: int | None = None) -> tuple[int, str]:
+    """A new file, open for writing, and its name. Locked: who sweeps leftovers leaves it while its writer lives."""
+    while True:
+        name = f"{prefix}{secrets.token_hex(length)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        handle = os.open(name, flags, mode, dir_fd=folder)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return handle, name
+        os.close(handle)  # swept before it was locked
 
 
 def sync_folder(folder: Path) -> None:
@@ -182,7 +194,7 @@ def _holder(handle: int) -> str:
 def is_live(root: Path, session_id: str) -> bool:
     """Whether somebody holds a session's lock. Exact only while the gate is held exclusively."""
     try:
-        handle = os.open(root / STATE_FOLDER / "locks" / session_id, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        handle = os.open(f"{root}/{STATE_FOLDER}/locks/{session_id}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return False
     try:

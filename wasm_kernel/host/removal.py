@@ -3,101 +3,145 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import re
 import secrets
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from wasm_kernel.host import trees
-from wasm_kernel.host.ledger import STATE_FOLDER, forget_lock, is_live, state_folder
+from wasm_kernel.host.ledger import STATE_FOLDER, forget_lock, gate, is_live, state_folder
 from wasm_kernel.host.workspace import METADATA_NAME
 
-
-def trash_folder(root: Path) -> str:
-    """Where sessions go on their way out, made if needed."""
-    trash = state_folder(root) / "trash"
-    trash.mkdir(exist_ok=True)
-    return str(trash)
+_OURS = re.compile(re.escape(METADATA_NAME) + r"\.([0-9a-f]{12}|upload-[0-9a-f]{16})\Z")
 
 
-def set_aside(root: Path, session_id: str, trash: str) -> str | None:
-    """Move a session's folder to the trash, at once; None when there is none.
+class Bin:
+    """Where one process puts what it deletes: out of sight, and locked, so that nobody else deletes there too.
 
-    The caller holds the session's lock, or the gate exclusively. Plain strings: a prune calls this thousands of times.
+    What a killed process leaves in its bin is thrown into the bin of whoever comes next.
     """
-    folder = f"{root}/{session_id}"
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        trash = state_folder(root) / "trash"
+        self.path = f"{trash}/{secrets.token_hex(8)}"
+        with gate(root, exclusive=False):  # nobody looks for leftovers between the folder and its lock
+            trash.mkdir(exist_ok=True)
+            os.mkdir(self.path)  # noqa: PTH102
+            self._handle = _lock_folder(self.path)
+
+    def __enter__(self) -> Bin:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        with contextlib.suppress(OSError):  # what does not go now is a leftover for the next prune
+            trees.remove(self.path)
+        os.close(self._handle)
+
+    def take(self, session_id: str) -> str | None:
+        """Move a session's folder here, at once; where it is now, or None when there is none.
+
+        The caller holds the session's lock, or the gate exclusively. Plain strings: a prune calls this thousands of
+        times.
+        """
+        folder = f"{self._root}/{session_id}"
+        try:
+            info = os.lstat(folder)
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISDIR(info.st_mode):
+            raise NotADirectoryError(f"{session_id} is a link or a file, not a folder; it is left alone")
+        target = f"{self.path}/{session_id}"
+        os.rename(folder, target)  # noqa: PTH104
+        return target
+
+    def destroy(self, session_id: str) -> None:
+        """Delete a session that was taken. What cannot be deleted goes back to its place, if nobody took that."""
+        aside = f"{self.path}/{session_id}"
+        try:
+            # Without its metadata it would pass for one from before there was metadata, which is never deleted.
+            trees.remove(aside, last=METADATA_NAME)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.rename(aside, self._root / session_id)  # noqa: PTH104
+            raise
+
+    def collect_leftovers(self) -> None:
+        """Throw in what killed processes left: half-made sessions, their bins. Also forgets locks of nothing.
+
+        The caller holds the gate exclusively, so nobody is about to begin.
+        """
+        state = self._root / STATE_FOLDER
+        for name in _names(state / "new"):
+            if not is_live(self._root, name.partition(".")[0]):
+                self._throw_in(state / "new" / name)
+        for name in _names(state / "trash"):
+            with contextlib.suppress(BlockingIOError, NotADirectoryError):
+                os.close(_lock_folder(str(state / "trash" / name)))
+                self._throw_in(state / "trash" / name)
+            if (state / "trash" / name).is_file():
+                self._throw_in(state / "trash" / name)
+        for name in _names(state / "locks"):
+            if not (self._root / name).exists() and not is_live(self._root, name):
+                forget_lock(self._root, name)
+
+    def _throw_in(self, path: Path) -> None:
+        with contextlib.suppress(OSError):
+            os.rename(path, f"{self.path}/{secrets.token_hex(8)}")  # noqa: PTH104
+
+
+def _names(folder: Path) -> list[str]:
     try:
-        info = os.lstat(folder)
+        return os.listdir(folder)  # noqa: PTH208
     except FileNotFoundError:
-        return None
-    if not stat.S_ISDIR(info.st_mode):
-        raise NotADirectoryError(f"{session_id} is a link or a file, not a folder; it is left alone")
-    target = f"{trash}/{session_id}.{secrets.token_hex(4)}"
-    os.rename(folder, target)  # noqa: PTH104
-    return target
+        return []
 
 
-def put_back(root: Path, session_id: str, aside: str) -> None:
-    """Undo `set_aside`, if nobody took the place."""
-    with contextlib.suppress(OSError):
-        os.rename(aside, root / session_id)  # noqa: PTH104
-
-
-def has_mount_inside(folder: Path) -> bool:
-    """Whether another file system is mounted somewhere below, as far down as a path reaches."""
-    device = os.lstat(folder).st_dev
-    waiting = [str(folder)]
-    while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    if entry.stat(follow_symlinks=False).st_dev != device:
-                        return True
-                    waiting.append(entry.path)
-    return False
+def _lock_folder(path: str) -> int:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
 
 
 def remove_session(root: Path, session_id: str) -> bool:
     """Delete a session whose lock the caller holds; whether there was one."""
-    folder = root / session_id
-    if folder.is_dir() and not folder.is_symlink() and has_mount_inside(folder):
+    if session_id in mounted_in(root):
         raise trees.MountInside(f"another file system is mounted inside session {session_id}; unmount it first")
-    aside = set_aside(root, session_id, trash_folder(root))
-    if aside is None:
-        return False
-    trees.remove(aside)
+    with Bin(root) as place:
+        if place.take(session_id) is None:
+            return False
+        place.destroy(session_id)
     return True
 
 
-def sweep(root: Path) -> None:
-    """Delete what killed processes left: half-made sessions, half-deleted ones, temporary metadata.
+def mounted_in(root: Path) -> set[str]:
+    """The names of folders below a root in which, or at which, something is mounted."""
+    import psutil
 
-    The caller holds the gate exclusively, so nobody is in the middle of making one.
-    """
-    state = root / STATE_FOLDER
-    for place in ("new", "trash"):
-        folder = state / place
-        if folder.is_dir():
-            for child in folder.iterdir():
-                with contextlib.suppress(OSError):
-                    if child.is_dir() and not child.is_symlink():
-                        trees.remove(child)
-                    else:
-                        child.unlink()
-    locks = state / "locks"
-    if locks.is_dir():
-        for child in locks.iterdir():
-            if not (root / child.name).exists() and not is_live(root, child.name):
-                forget_lock(root, child.name)
+    above = os.path.realpath(root) + "/"
+    points = [partition.mountpoint for partition in psutil.disk_partitions(all=True)]
+    return {point[len(above) :].partition("/")[0] for point in points if point.startswith(above)}
 
 
-def sweep_temporaries(folder: Path) -> None:
-    """Delete temporary metadata and uploads of a session nobody uses, as far down as a path reaches."""
-    waiting = [str(folder)]
-    while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-                elif entry.name.startswith(f"{METADATA_NAME}.") and ".damaged-" not in entry.name:
-                    os.unlink(entry.path)  # noqa: PTH108
+def is_temporary(name: str) -> bool:
+    """Whether a file is one that we write before it gets its name. The guest cannot make or see such a name."""
+    return _OURS.match(name) is not None
+
+
+def sweep_temporaries(paths: Iterable[str]) -> None:
+    """Delete temporary files whose writer is gone: a living one holds a lock on it."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path)  # noqa: PTH108
+            finally:
+                os.close(handle)

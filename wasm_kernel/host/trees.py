@@ -20,26 +20,22 @@ class MountInside(OSError):
     """Another file system is mounted in the folder: that is not deleted."""
 
 
-def remove(folder: str | Path) -> None:
-    """Delete a folder and everything in it."""
+def remove(folder: str | Path, last: str = "", parent: int | None = None) -> None:
+    """Delete a folder, by its path or by its name in ``parent``; the file ``last`` goes when nothing else is left."""
     for attempt in range(_ATTEMPTS):
-        empty(folder)
+        handle = os.open(folder, _FOLDER, dir_fd=parent)
         try:
-            os.rmdir(folder)  # noqa: PTH106 - thousands of these calls in a prune
+            _empty(handle, last)
+            if last:
+                _unlink(last, handle)
+        finally:
+            os.close(handle)
+        try:
+            os.rmdir(folder, dir_fd=parent)
             return
         except OSError as e:
             if e.errno != errno.ENOTEMPTY or attempt == _ATTEMPTS - 1:
                 raise
-
-
-def remove_at(name: str, parent: int) -> None:
-    """The same for a folder in an open one."""
-    handle = os.open(name, _FOLDER, dir_fd=parent)
-    try:
-        _empty(handle)
-    finally:
-        os.close(handle)
-    os.rmdir(name, dir_fd=parent)
 
 
 def empty(folder: str | Path) -> None:
@@ -51,28 +47,30 @@ def empty(folder: str | Path) -> None:
         os.close(handle)
 
 
-def _empty(top: int) -> None:
-    device = os.fstat(top).st_dev
+def _empty(top: int, but: str = "") -> None:
+    device = -1
     stuck = 0
     while stuck < _ATTEMPTS:
         with os.scandir(top) as entries:
-            found = list(entries)
-        if not found:
-            return
-        stuck += 1
+            found = [entry for entry in entries if entry.name != but]
+        folders = [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
         for entry in found:
             if not entry.is_dir(follow_symlinks=False):
                 _unlink(entry.name, top)
-                continue
-            inner = _open(entry.name, top)
+        if not folders:
+            return  # what somebody puts there meanwhile, the caller sees when it deletes the folder
+        stuck += 1
+        device = os.fstat(top).st_dev if device < 0 else device
+        for name in folders:
+            inner = _open(name, top)
             try:
                 if os.fstat(inner).st_dev != device:
-                    raise MountInside(f"another file system is mounted at {entry.name!r}; unmount it first")
+                    raise MountInside(f"another file system is mounted at {name!r}; unmount it first")
                 _flatten(inner, top)
             finally:
                 os.close(inner)
             with contextlib.suppress(OSError):  # something was put there meanwhile: the next round finds it
-                os.rmdir(entry.name, dir_fd=top)
+                os.rmdir(name, dir_fd=top)
                 stuck = 0
 
 

@@ -23,9 +23,14 @@ def is_uuid(name: str) -> bool:
     return _UUID.match(name) is not None
 
 
+def is_session_id(name: str) -> bool:
+    """Whether a folder's name can be a session's."""
+    return _SAFE_ID.match(name) is not None
+
+
 def check_session_id(session_id: str) -> str:
     """A session id as given by a caller: letters, digits and hyphens, and nothing that could be a path."""
-    if not isinstance(session_id, str) or not _SAFE_ID.match(session_id):
+    if not isinstance(session_id, str) or not is_session_id(session_id):
         raise ValueError(f"session_id is {session_id!r}; it must be letters, digits and hyphens, 128 at most")
     return session_id
 

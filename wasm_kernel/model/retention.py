@@ -19,6 +19,7 @@ class SessionFacts:
         size_bytes: What deleting it frees.
         live: Whether somebody uses it now.
         problem: Why it cannot be judged (``no_metadata``, ``corrupted_metadata``, ``symlink``, ...), or empty.
+        stamp: Changes whenever the session is used; whatever the gatherer chooses.
     """
 
     session_id: str
@@ -26,6 +27,7 @@ class SessionFacts:
     size_bytes: int = 0
     live: bool = False
     problem: str = ""
+    stamp: object = None
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,13 @@ class RetentionPolicy:
 
 @dataclass(frozen=True)
 class Decision:
-    """One session, and why it goes or stays."""
+    """One session, and why it goes or stays; ``stamp`` as it was when that was decided."""
 
     session_id: str
     reason: str
     age_hours: float = 0.0
     size_bytes: int = 0
+    stamp: object = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def plan(
     limit = len(judged) if max_deletions is None else max_deletions
     for age, item in judged:
         reason = _reason(policy, age, count, total, free if free_bytes is not None else None)
-        decision = Decision(item.session_id, reason, age, item.size_bytes)
+        decision = Decision(item.session_id, reason, age, item.size_bytes, item.stamp)
         if item.live or item.session_id in policy.keep:
             why = "live" if item.live else "kept by the policy"
             result.keep.append(Decision(item.session_id, why if reason else "", age, item.size_bytes))

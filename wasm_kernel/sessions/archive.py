@@ -4,27 +4,44 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import json
 import os
+import re
 import stat
+import struct
 import tarfile
+import uuid
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 from wasm_kernel.errors import ConfigurationError, SessionLocked
+from wasm_kernel.host import removal
 from wasm_kernel.host.folder import BLOCK, Folder, PathRefused, components
-from wasm_kernel.host.ledger import lock_session, read_record, sync_folder, write_record
+from wasm_kernel.host.ledger import (
+    forget_free_lock,
+    lock_session,
+    open_temporary,
+    read_record,
+    sync_folder,
+    write_record,
+)
 from wasm_kernel.model.records import BadRecord, check_session_id
 from wasm_kernel.model.retention import RetentionPolicy
-from wasm_kernel.sessions.catalog import create_session_folder, delete_session_workspace, prepared_root
+from wasm_kernel.sessions.catalog import prepared_root, staged_session
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.pruning import existing_root, plan_prune
 
 _RECORD = "session.json"  # beside files/, so that no file of the session can be taken for it
 _FILES = "files/"
+_PART = re.compile(r"\..+\.(zip|tar\.zst)\.part-[0-9a-f]{16}", re.DOTALL)
+_MAX_RECORD = 1 << 20
+_MAX_NESTING = 50
 
 
 class BadArchive(ConfigurationError):
@@ -40,40 +57,53 @@ def export_session(
 ) -> Path:
     """Write a session's files and metadata to ``target``, a .zip or a .tar.zst; it appears whole or not at all.
 
-    Links are left out. A session in use can be exported; each file is then as it was when it was read.
+    Links are left out; an `OSError` says so if anything else would have to be, as what is too deep for any path. A
+    session in use can be exported; each file is then as it was when it was read.
     """
     check_session_id(session_id)
     target = Path(target).absolute()
-    writer = _writer_for(target)
     root = existing_root(workspace_root)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    _sweep(target.parent)
+    _export(root, session_id, target, logger or SandboxLogger())
+    return target
+
+
+def _export(root: Path, session_id: str, target: Path, logger: SandboxLogger) -> None:
+    writer = _writer_for(target)
+    if target.is_relative_to(root / session_id):
+        raise ConfigurationError(f"{target} is inside the session; export it to somewhere else")
     try:
         folder = Folder(root / session_id)
     except OSError:
         raise FileNotFoundError(f"there is no session {session_id} in {root}") from None
-    try:
-        with folder, temporary.open("wb") as file:
-            with contextlib.ExitStack() as stack:
-                add = stack.enter_context(writer(file))
-                with contextlib.suppress(BadRecord):
-                    record = read_record(root / session_id)
-                    if record is not None:
-                        add(_RECORD, record.to_json(), len(record.to_json()))
-                for item in folder.items():
-                    if item.kind == "folder":
-                        add(f"{_FILES}{_name(item.path)}/", None, 0)
-                    elif item.kind == "file":
-                        with contextlib.suppress(FileNotFoundError, PathRefused), folder.open_item(item) as source:
-                            add(f"{_FILES}{_name(item.path)}", source, os.fstat(source.fileno()).st_size)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-        sync_folder(target.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    (logger or SandboxLogger()).info("session.exported", session_id=session_id, target=str(target))
-    return target
+    with folder:
+        handle, temporary = open_temporary(f"{target.parent}/.{target.name}.part-", 8, 0o666)
+        with os.fdopen(handle, "wb") as file:  # it stays open, and so locked, until it has its name
+            try:
+                with writer(file) as add:
+                    with contextlib.suppress(BadRecord):
+                        record = read_record(root / session_id)
+                        if record is not None:
+                            add(_RECORD, io.BytesIO(record.to_json()), len(record.to_json()))
+                    for item, source in folder.contents():
+                        if source is None:
+                            add(f"{_FILES}{item.path}/", io.BytesIO(), 0)
+                        else:
+                            add(f"{_FILES}{item.path}", source, os.fstat(source.fileno()).st_size)
+                file.flush()
+                os.fsync(file.fileno())
+                Path(temporary).replace(target)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+    sync_folder(target.parent)
+    logger.info("session.exported", session_id=session_id, target=str(target))
+
+
+def _sweep(folder: Path) -> None:
+    """Delete what exporters left that were killed."""
+    with contextlib.suppress(OSError):
+        removal.sweep_temporaries(str(path) for path in folder.iterdir() if _PART.fullmatch(path.name))
 
 
 def import_session(
@@ -84,48 +114,59 @@ def import_session(
     max_files: int = 200_000,
     logger: SandboxLogger | None = None,
 ) -> str:
-    """Make a new session from an archive; its id. Nothing is written outside the session, whatever the archive says."""
+    """Make a new session from an archive; its id. Nothing is written outside the session, whatever the archive says.
+
+    The session appears when all of it is there. ``max_files`` counts folders, too.
+    """
     archive = Path(archive)
+    reader = _reader_for(archive)
     root = prepared_root(workspace_root)
     logger = logger or SandboxLogger()
-    session_id, folder, lock = create_session_folder(root, logger)
+    session_id = str(uuid.uuid4())
+    lock = lock_session(root, session_id)
     try:
-        with _members(archive) as members, Folder(folder) as place:
-            budget = max_bytes
-            for count, (name, source) in enumerate(members, 1):
-                if count > max_files:
-                    raise BadArchive(f"{archive} holds more than {max_files} files; pass max_files to allow more")
-                if name == _RECORD and source is not None:
-                    _adopt(folder, source.read(1 << 20))
-                elif name.startswith(_FILES):
-                    budget -= _unpack(place, name.removeprefix(_FILES), source, budget, archive)
-                else:
-                    raise BadArchive(f"{archive} holds {name[:80]!r}, which no export of ours does")
-    except BaseException:
+        with archive.open("rb") as file, staged_session(root, session_id, {}, logger) as folder:
+            _unpack_all(folder, reader(file, archive), archive, max_bytes, max_files)
+    finally:
         lock.release()
-        delete_session_workspace(session_id, root)
-        raise
-    lock.release()
+        forget_free_lock(root, session_id)
     logger.info("session.imported", session_id=session_id, archive=str(archive))
     return session_id
 
 
-def _unpack(place: Folder, name: str, source: IO[bytes] | None, budget: int, archive: Path) -> int:
+def _unpack_all(folder: Path, members: Iterator[Member], archive: Path, max_bytes: int, max_files: int) -> None:
+    with Folder(folder, backslashes=True) as place:
+        for name, read in members:
+            made = place.made
+            if name == _RECORD:
+                _adopt(folder, read(_MAX_RECORD + 1), archive)
+            elif name.startswith(_FILES):
+                max_bytes -= _unpack(place, name.removeprefix(_FILES), read, max_bytes, archive)
+            else:
+                raise BadArchive(f"{archive} holds {name[:80]!r}, which no export of ours does")
+            max_files -= max(1, place.made - made + (not name.endswith("/")))
+            if max_files < 0:
+                raise BadArchive(f"{archive} holds more files and folders than allowed; pass max_files to allow more")
+
+
+def _unpack(place: Folder, name: str, read: Read, budget: int, archive: Path) -> int:
+    def blocks() -> Iterator[bytes]:
+        left = budget
+        while block := read(BLOCK):
+            left -= len(block)
+            if left < 0:
+                raise BadArchive(f"{archive} unpacks to more than allowed; pass max_bytes to allow more")
+            yield block
+
+    path = name.rstrip("/")
     try:
-        if source is None or name.endswith("/"):
-            if components(name.rstrip("/") or "."):
-                place.make_folder(name.rstrip("/"))
-            return 0
-
-        def blocks() -> Iterator[bytes]:
-            left = budget
-            while block := source.read(BLOCK):
-                left -= len(block)
-                if left < 0:
-                    raise BadArchive(f"{archive} unpacks to more than allowed; pass max_bytes to allow more")
-                yield block
-
-        return place.write(name, blocks(), overwrite=False)
+        if path and path == name:
+            return place.write(path, blocks(), overwrite=False)
+        if read(1):
+            raise BadArchive(f"{archive} holds {name[:80]!r}, a folder with bytes of its own")
+        if components(path or ".", backslashes=True):
+            place.make_folder(path)
+        return 0
     except PathRefused as e:
         raise BadArchive(f"{archive}: {e}") from None
     except (FileExistsError, NotADirectoryError, IsADirectoryError):
@@ -136,24 +177,36 @@ def _unpack(place: Folder, name: str, source: IO[bytes] | None, budget: int, arc
         raise
 
 
-def _adopt(folder: Path, data: bytes) -> None:
+def _adopt(folder: Path, data: bytes, archive: Path) -> None:
     """Take over what an exported session's metadata says beyond id and times."""
     record = read_record(folder)
     try:
-        found = json.loads(data)
+        found = json.loads(data) if len(data) <= _MAX_RECORD else None
     except (ValueError, RecursionError):
-        raise BadArchive("the archive's session.json is not JSON") from None
-    if record is None or not isinstance(found, dict):
+        found = None
+    if not isinstance(found, dict) or not _is_shallow(found, _MAX_NESTING):
+        raise BadArchive(f"{archive} holds a session.json that is no JSON object of reasonable size")
+    if record is None:
         return
     own = {"session_id", "created_at", "updated_at", "version"}
     extra = {k: v for k, v in found.items() if k not in own}
-    extra["imported_from"] = found.get("session_id")
-    write_record(folder, record.touched(record.updated_at, **extra), sync=True)
+    extra["imported_from"] = found.get("session_id") if isinstance(found.get("session_id"), str) else None
+    record = record.touched(record.updated_at, **extra)
+    if len(record.to_json()) > _MAX_RECORD:
+        raise BadArchive(f"{archive} holds a session.json that is too large")
+    write_record(folder, record, sync=True)
 
 
-# ---- formats
+def _is_shallow(value: Any, levels: int) -> bool:
+    """Whether a value is nested so little that it can be written wherever it could be read."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_is_shallow(one, levels - 1) for one in inner)
 
-Add = Callable[[str, Any, int], None]
+
+# ---- formats: writing
+
+Add = Callable[[str, IO[bytes], int], None]
+"""Adds so many bytes of a file under a name; a name that ends in / is a folder's."""
 
 
 def _writer_for(target: Path) -> Callable[[IO[bytes]], contextlib.AbstractContextManager[Add]]:
@@ -168,36 +221,36 @@ def _writer_for(target: Path) -> Callable[[IO[bytes]], contextlib.AbstractContex
 def _zip_writer(file: IO[bytes]) -> Iterator[Add]:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
 
-        def add(name: str, source: Any, size: int) -> None:
-            if source is None or isinstance(source, bytes):
-                archive.writestr(name, source or b"")
+        def add(name: str, source: IO[bytes], size: int) -> None:
+            if name.endswith("/"):
+                archive.writestr(_to_zip(name), b"")
                 return
-            with archive.open(name, "w", force_zip64=True) as member:
-                for block in iter(lambda: source.read(BLOCK), b""):
-                    member.write(block)
+            with archive.open(_to_zip(name), "w", force_zip64=True) as member:
+                while size > 0 and (block := source.read(min(BLOCK, size))):  # the guest may cut or extend it meanwhile
+                    size -= member.write(block)
 
         yield add
 
 
 @contextlib.contextmanager
 def _tar_writer(file: IO[bytes]) -> Iterator[Add]:
-    import io
-
     import zstandard
 
     with (
-        zstandard.ZstdCompressor(level=6).stream_writer(file, closefd=False) as packed,
-        tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+        zstandard.ZstdCompressor(level=6, write_checksum=True).stream_writer(file, closefd=False) as packed,
+        tarfile.open(
+            fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT, encoding="utf-8", errors="surrogateescape"
+        ) as archive,
     ):
 
-        def add(name: str, source: Any, size: int) -> None:
+        def add(name: str, source: IO[bytes], size: int) -> None:
             info = tarfile.TarInfo(name.rstrip("/"))
-            if source is None:
+            if name.endswith("/"):
                 info.type, info.mode = tarfile.DIRTYPE, 0o755
                 archive.addfile(info)
                 return
             info.size, info.mode = size, 0o644
-            archive.addfile(info, io.BytesIO(source) if isinstance(source, bytes) else _Exactly(source, size))
+            archive.addfile(info, _Exactly(source, size))
 
         yield add
 
@@ -216,49 +269,150 @@ class _Exactly:
         return data
 
 
+# A zip's names are text. A byte that is no UTF-8 becomes a private character, and so do the bytes of such a character.
+
+
+def _to_zip(path: str) -> str:
+    return re.sub("[\udc80-\udcff\uf780-\uf7ff]", lambda m: "".join(chr(0xF700 + b) for b in os.fsencode(m[0])), path)
+
+
+def _from_zip(name: str) -> str:
+    return re.sub("[\uf780-\uf7ff]+", lambda m: os.fsdecode(bytes(ord(c) - 0xF700 for c in m[0])), name)
+
+
+# ---- formats: reading
+
+Read = Callable[[int], bytes]
+"""Reads at most so many bytes; none at the end."""
+Member = tuple[str, Read]
+"""A name, which ends in / if it is a folder's, and its contents, to be read whole before the next member."""
+
+_ZIP_FLAGS = 0x80E  # how well it is packed, sizes behind the data, names in UTF-8: not encryption, not patches
+_TAR_BLOCK = 512
+_MAX_EXTENDED = 1 << 16  # bytes of an extended header, which holds a path; tarfile would read one of any size
+_MAX_PADDING = 1 << 20
+
+
+def _reader_for(archive: Path) -> Callable[[IO[bytes], Path], Iterator[Member]]:
+    if archive.name.endswith(".zip"):
+        return _zip_members
+    if archive.name.endswith(".tar.zst"):
+        return _tar_members
+    raise ConfigurationError(f"{archive.name!r} is no archive's name; it must end in .zip or .tar.zst")
+
+
 @contextlib.contextmanager
-def _members(archive: Path) -> Iterator[Iterator[tuple[str, IO[bytes] | None]]]:
-    """The names and contents of an archive's members; links and devices are refused."""
+def _reading(archive: Path) -> Iterator[None]:
+    """Whatever goes wrong while an archive is taken apart is the archive's fault."""
     import zstandard
 
-    with contextlib.ExitStack() as stack:
-        try:
-            if archive.name.endswith(".zip"):
-                yield _zip_members(stack.enter_context(zipfile.ZipFile(archive)), archive)
-            elif archive.name.endswith(".tar.zst"):
-                file = stack.enter_context(archive.open("rb"))
-                reader = stack.enter_context(zstandard.ZstdDecompressor().stream_reader(file))
-                yield _tar_members(stack.enter_context(tarfile.open(fileobj=reader, mode="r|")), archive)
-            else:
-                raise ConfigurationError(f"{archive.name!r} is no archive's name; it must end in .zip or .tar.zst")
-        except (zipfile.BadZipFile, tarfile.TarError, zstandard.ZstdError, EOFError) as e:
-            raise BadArchive(f"{archive} is damaged or no archive: {e}") from None
+    try:
+        yield
+    except BadArchive:
+        raise
+    except (zipfile.BadZipFile, tarfile.TarError, zstandard.ZstdError, zlib.error, struct.error) as e:
+        raise BadArchive(f"{archive} is damaged or no archive: {e}") from None
+    except (EOFError, OSError, ValueError, OverflowError, RuntimeError) as e:  # zipfile raises all of these, too
+        raise BadArchive(f"{archive} is damaged or no archive: {e}") from None
 
 
-def _zip_members(file: zipfile.ZipFile, archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
-    for info in file.infolist():
-        mode = info.external_attr >> 16
-        if mode and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or not stat.S_IFMT(mode)):
+def _zip_members(file: IO[bytes], archive: Path) -> Iterator[Member]:
+    with _reading(archive):
+        packed = zipfile.ZipFile(file)
+        file.seek(-22 - len(packed.comment), os.SEEK_END)
+        end = file.read(22)
+    # zipfile stops at what looks like the last entry; the end of the file says how many there are.
+    members = packed.infolist()
+    if end[:4] != b"PK\5\6" or int.from_bytes(end[10:12], "little") not in (len(members) & 0xFFFF, 0xFFFF):
+        raise BadArchive(f"{archive} is damaged: its list of files has no end")
+    for info in members:
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise BadArchive(f"{archive} holds {info.filename[:80]!r}, which is no ordinary file")
-        if info.is_dir():
-            yield info.filename, None
-        else:
-            with file.open(info) as source:
-                yield info.filename, source
+        if info.flag_bits & ~_ZIP_FLAGS or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise BadArchive(f"{archive} holds {info.filename[:80]!r} encrypted, or packed in a way we do not know")
+        with _reading(archive):  # it compares the name with the one beside the data: for folders, too
+            source = packed.open(info)
+        with source:
+            yield _from_zip(info.filename), _guarded(source, archive)
 
 
-def _tar_members(file: tarfile.TarFile, archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
-    for info in file:
-        if info.isdir():
-            yield f"{info.name}/", None
-        elif info.isreg():
-            yield info.name, file.extractfile(info)
-        else:
-            raise BadArchive(f"{archive} holds {info.name[:80]!r}, which is no ordinary file")
+def _guarded(source: IO[bytes], archive: Path) -> Read:
+    def read(size: int) -> bytes:
+        with _reading(archive):
+            return source.read(size)
+
+    return read
 
 
-def _name(path: str) -> str:
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def _tar_members(file: IO[bytes], archive: Path) -> Iterator[Member]:
+    """Our own reader: tarfile takes a file that was cut for a whole one, and an extended header of any size."""
+    import zstandard
+
+    with zstandard.ZstdDecompressor().stream_reader(file, closefd=False) as stream:
+        read = _guarded(stream, archive)
+
+        def take(size: int) -> bytes:
+            data = read(size)
+            if len(data) < size:
+                raise BadArchive(f"{archive} is damaged: it ends too early")
+            return data
+
+        while (block := take(_TAR_BLOCK)) != bytes(_TAR_BLOCK):
+            with _reading(archive):
+                name, size = _tar_header(block, take, archive)
+            yield name, _part(take, size)
+            take(-size % _TAR_BLOCK)
+        rest = read(_MAX_PADDING)  # to the end, where the checksum is
+        if len(rest) == _MAX_PADDING or rest.strip(b"\0"):
+            raise BadArchive(f"{archive} is damaged: it goes on after its end")
+
+
+def _tar_header(block: bytes, take: Read, archive: Path) -> tuple[str, int]:
+    """A member's name and size; a folder has none."""
+    info = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    extended: dict[bytes, bytes] = {}
+    if info.type == tarfile.XHDTYPE:
+        if not 0 <= info.size <= _MAX_EXTENDED:
+            raise BadArchive(f"{archive} has an extended header of {info.size} bytes")
+        extended = _extended(take(info.size + -info.size % _TAR_BLOCK)[: info.size])
+        info = tarfile.TarInfo.frombuf(take(_TAR_BLOCK), "utf-8", "surrogateescape")
+    name = os.fsdecode(extended.get(b"path", os.fsencode(info.name)))
+    if info.type == tarfile.DIRTYPE:
+        return f"{name}/", 0
+    size = int(extended.get(b"size", b"%d" % info.size))
+    sparse = any(key.startswith(b"GNU.sparse") for key in extended)
+    if info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or sparse or size < 0:
+        raise BadArchive(f"{archive} holds {name[:80]!r}, which is no ordinary file")
+    return name, size
+
+
+def _extended(data: bytes) -> dict[bytes, bytes]:
+    """The fields of an extended header, each a line that begins with its length."""
+    found: dict[bytes, bytes] = {}
+    start = 0
+    while start < len(data):
+        length, space, _ = data[start : start + 8].partition(b" ")
+        end = start + int(length)
+        line = data[start + len(length) + len(space) : end]
+        if not length.isdigit() or end > len(data) or not line.endswith(b"\n"):
+            raise ValueError("an extended header is wrong")
+        key, _, value = line[:-1].partition(b"=")
+        found[key] = value
+        start = end
+    return found
+
+
+def _part(take: Read, size: int) -> Read:
+    left = size
+
+    def read(wanted: int) -> bytes:
+        nonlocal left
+        data = take(min(wanted, left))
+        left -= len(data)
+        return data
+
+    return read
 
 
 # ---- archive what is old
@@ -282,7 +436,10 @@ def archive_sessions(
     dry_run: bool = False,
     logger: SandboxLogger | None = None,
 ) -> ArchiveResult:
-    """Export sessions not used for a while to ``archive_path``/<id>.tar.zst; each is deleted once that is on disk."""
+    """Export sessions not used for a while to ``archive_path``/<id>.tar.zst; each is deleted once that is on disk.
+
+    One that cannot be exported whole stays, and ``errors`` says why; its links alone are given up.
+    """
     logger = logger or SandboxLogger()
     root = existing_root(workspace_root)
     place = Path(archive_path).absolute()
@@ -290,6 +447,8 @@ def archive_sessions(
     archived: dict[str, Path] = {}
     errors: dict[str, str] = {}
     live = [d.session_id for d in decided.keep if d.reason == "live"]
+    if not dry_run:
+        _sweep(place)
     for decision in decided.remove:
         session_id = decision.session_id
         target = place / f"{session_id}.tar.zst"
@@ -306,12 +465,16 @@ def archive_sessions(
             errors[session_id] = str(e)
             continue
         try:
-            export_session(session_id, target, root, logger=logger)
-            lock.release()
-            delete_session_workspace(session_id, root, logger)
+            record = read_record(root / session_id)
+            if record is None or (datetime.now(UTC) - record.updated_at).total_seconds() < older_than_hours * 3600:
+                continue  # deleted or used since the plan
+            _export(root, session_id, target, logger)
+            removal.remove_session(root, session_id)  # under the lock: what somebody did in it now would be lost
             archived[session_id] = target
-        except (OSError, SessionLocked) as e:
+            logger.info("session.deleted", session_id=session_id)
+        except (OSError, ValueError) as e:
             errors[session_id] = str(e)
         finally:
             lock.release()
+            forget_free_lock(root, session_id)
     return ArchiveResult(archived, errors, live, dry_run)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import threading
 import uuid
+import weakref
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from wasm_kernel.errors import ConfigurationError
-from wasm_kernel.host import ledger, removal, workspace
+from wasm_kernel.host import ledger, removal, trees, workspace
 from wasm_kernel.host.ledger import lock_session, read_record, state_folder, write_record
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import SessionRecord, check_session_id, new_record
@@ -20,6 +23,7 @@ from wasm_kernel.sessions.sandboxes import DEFAULT_WORKSPACE, BaseSandbox, Runti
 from wasm_kernel.sessions.session import LiveSession, SessionSandbox
 
 _live: dict[tuple[Path, str], LiveSession] = {}
+_opening: weakref.WeakValueDictionary[tuple[Path, str], threading.Lock] = weakref.WeakValueDictionary()
 _guard = threading.RLock()
 
 
@@ -50,7 +54,7 @@ def create_session_sandbox(
         lock.release()
         raise
     logger.info("session.created", session_id=session_id, workspace_path=str(folder))
-    return session_id, _handle(root, live, logger)
+    return session_id, SessionSandbox(_entered(root, live), logger)
 
 
 def create_session_folder(root: Path, logger: SandboxLogger) -> tuple[str, Path, ledger.SessionLock]:
@@ -83,15 +87,25 @@ def get_session_sandbox(
     logger = logger or SandboxLogger()
     root = prepared_root(workspace_root)
     with _guard:
-        live = _live.get((root, session_id))
+        turn = _opening.setdefault((root, session_id), threading.Lock())
+    with turn:  # one thread opens it, and the others share what it opened
+        with _guard:
+            live = _live.get((root, session_id))
         if live is not None and live.enter():
             if policy is not None and policy != live.policy:
                 live.leave()
                 raise ConfigurationError(
                     f"session {session_id} is open in this process with another policy; close it first"
                 )
-            logger.info("session.retrieved", session_id=session_id)
-            return SessionSandbox(live, logger)
+        else:
+            live = _open(root, session_id, policy, logger, wait)
+    logger.info("session.retrieved", session_id=session_id)
+    return SessionSandbox(live, logger)
+
+
+def _open(
+    root: Path, session_id: str, policy: ExecutionPolicy | None, logger: SandboxLogger, wait: float
+) -> LiveSession:
     img = ready_image(metered=policy is not None and policy.fuel_budget is not None)
     lock = lock_session(root, session_id, wait)
     try:
@@ -100,12 +114,10 @@ def get_session_sandbox(
             raise ConfigurationError(f"session {session_id} is a link, not a folder; remove it")
         if not folder.is_dir():
             folder = _make_folder(root, session_id, {}, logger)
-        live = LiveSession(session_id, folder, img, policy or ExecutionPolicy(), lock)
+        return _entered(root, LiveSession(session_id, folder, img, policy or ExecutionPolicy(), lock))
     except BaseException:
         lock.release()
         raise
-    logger.info("session.retrieved", session_id=session_id)
-    return _handle(root, live, logger)
 
 
 def delete_session_workspace(
@@ -180,7 +192,8 @@ def prepared_root(workspace_root: Path | str | None) -> Path:
     return workspace.prepare(Path(workspace_root if workspace_root is not None else DEFAULT_WORKSPACE))
 
 
-def _handle(root: Path, live: LiveSession, logger: SandboxLogger) -> SessionSandbox:
+def _entered(root: Path, live: LiveSession) -> LiveSession:
+    """A session just opened, known to this process from now on, with its first handle."""
     key = (root, live.session_id)
 
     def forget() -> None:
@@ -192,21 +205,35 @@ def _handle(root: Path, live: LiveSession, logger: SandboxLogger) -> SessionSand
     live.enter()
     with _guard:
         _live[key] = live
-    return SessionSandbox(live, logger)
+    return live
 
 
 def _make_folder(root: Path, session_id: str, extra: dict[str, Any], logger: SandboxLogger) -> Path:
-    """A session's folder, complete with metadata when it appears under its name."""
-    folder = root / session_id
+    with staged_session(root, session_id, extra, logger):
+        pass
+    return root / session_id
+
+
+@contextlib.contextmanager
+def staged_session(root: Path, session_id: str, extra: dict[str, Any], logger: SandboxLogger) -> Iterator[Path]:
+    """The folder of a session being made, with metadata; it appears under its name, whole, when the block ends.
+
+    The caller holds the session's lock.
+    """
     place = state_folder(root) / "new"
     place.mkdir(exist_ok=True)
     half = place / f"{session_id}.{secrets.token_hex(4)}"
     half.mkdir()
     try:
-        write_record(half, new_record(session_id, datetime.now(UTC), **extra), sync=True)
-        logger.debug("session.metadata.created", session_id=session_id)
-    except OSError as e:
-        logger.warning("session.metadata.create_failed", session_id=session_id, error=str(e))
-    os.rename(half, folder)  # noqa: PTH104 - fails where Path.replace would overwrite
+        try:
+            write_record(half, new_record(session_id, datetime.now(UTC), **extra), sync=True)
+            logger.debug("session.metadata.created", session_id=session_id)
+        except OSError as e:
+            logger.warning("session.metadata.create_failed", session_id=session_id, error=str(e))
+        yield half
+        os.rename(half, root / session_id)  # noqa: PTH104 - fails where Path.replace would overwrite
+    except BaseException:
+        with contextlib.suppress(OSError):
+            trees.remove(half)
+        raise
     ledger.sync_folder(root)
-    return folder

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from wasm_kernel.errors import ConfigurationError
-from wasm_kernel.host import ledger, removal, trees
+from wasm_kernel.host import ledger, removal
 from wasm_kernel.host.workspace import METADATA_NAME
-from wasm_kernel.model.records import BadRecord, is_uuid, parse_record
-from wasm_kernel.model.retention import Decision, Plan, RetentionPolicy, SessionFacts, plan
+from wasm_kernel.model.records import BadRecord, is_session_id, is_uuid, parse_record
+from wasm_kernel.model.retention import Plan, RetentionPolicy, SessionFacts, plan
 from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.sandboxes import DEFAULT_WORKSPACE
@@ -80,7 +80,8 @@ def prune_sessions(
     logger.info(
         "session.prune.started", threshold=policy.max_age_hours, workspace_root=str(root), dry_run=dry_run
     )  # fmt: skip
-    decided = plan_prune(root, policy, max_deletions=max_deletions)
+    found = survey(root)
+    decided = plan_prune(root, policy, max_deletions=max_deletions, found=found)
     for item in decided.skip:
         logger.warning("session.prune.skipped", session_id=item.session_id, reason=item.reason)
     for item in decided.remove:
@@ -100,6 +101,7 @@ def prune_sessions(
     )
     if not dry_run:
         result = _execute(root, decided, result, logger, workers)
+        removal.sweep_temporaries(found.temporaries)
     logger.info(
         "session.prune.completed",
         deleted_count=len(result.deleted_sessions),
@@ -119,126 +121,135 @@ def existing_root(workspace_root: Path | str | None) -> Path:
     return root
 
 
-def plan_prune(root: Path, policy: RetentionPolicy, *, max_deletions: int | None = None) -> Plan:
+@dataclass(frozen=True)
+class Survey:
+    """What is below a workspace root: the sessions, and temporary files of ours that nobody may need any more."""
+
+    sessions: list[SessionFacts] = field(default_factory=list)
+    temporaries: list[str] = field(default_factory=list)
+
+
+def plan_prune(
+    root: Path, policy: RetentionPolicy, *, max_deletions: int | None = None, found: Survey | None = None
+) -> Plan:
     """What a prune of this root would do now."""
     free = shutil.disk_usage(root).free if policy.min_free_bytes is not None else None
-    return plan(gather(root), policy, datetime.now(UTC), free_bytes=free, max_deletions=max_deletions)
+    found = found or survey(root)
+    return plan(found.sessions, policy, datetime.now(UTC), free_bytes=free, max_deletions=max_deletions)
 
 
-def gather(root: Path) -> list[SessionFacts]:
-    """What is known of every session below a root."""
+def survey(root: Path) -> Survey:
+    """Look at every session below a root. Sessions with a name of their own are never pruned, and not judged."""
     live = ledger.live_sessions(root)
-    found = []
+    mounted = removal.mounted_in(root)
+    found = Survey()
     with os.scandir(root) as entries:
         for entry in entries:
-            if not is_uuid(entry.name):
+            name = entry.name
+            if not is_session_id(name):
                 continue
             if entry.is_symlink():
-                found.append(SessionFacts(entry.name, None, problem="symlink"))
+                if is_uuid(name):
+                    found.sessions.append(SessionFacts(name, None, problem="symlink"))
             elif entry.is_dir(follow_symlinks=False):
-                found.append(_facts(entry.path, entry.name, entry.name in live))
+                size, temporaries = _measure(entry.path)
+                if name not in live:
+                    found.temporaries.extend(temporaries)
+                if is_uuid(name) and (facts := _facts(entry.path, size, name, name in live, name in mounted)):
+                    found.sessions.append(facts)
     return found
 
 
-def _facts(path: str, name: str, live: bool) -> SessionFacts:
-    size, mounted = _measure(path)
+def _facts(path: str, size: int, name: str, live: bool, mounted: bool) -> SessionFacts | None:
+    """What is known of one session; None when it has gone meanwhile."""
     try:
-        record = _quick_record(path)
+        handle = os.open(f"{path}/{METADATA_NAME}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            stamp = _stamp(os.fstat(handle))
+            updated_at = parse_record(os.read(handle, 1 << 20)).updated_at
+        finally:
+            os.close(handle)
     except FileNotFoundError:
-        return SessionFacts(name, None, size, live, "no_metadata")
+        return SessionFacts(name, None, size, live, "no_metadata") if os.path.lexists(path) else None
     except (BadRecord, OSError):
         return SessionFacts(name, None, size, live, "corrupted_metadata")
-    if mounted:
-        return SessionFacts(name, None, size, live, "mount_inside")
-    return SessionFacts(name, record, size, live)
+    return SessionFacts(name, updated_at, size, live, "mount_inside" if mounted else "", stamp)
 
 
-def _quick_record(path: str) -> datetime:
-    handle = os.open(f"{path}/{METADATA_NAME}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        return parse_record(os.read(handle, 1 << 20)).updated_at
-    finally:
-        os.close(handle)
+def _stamp(info: os.stat_result) -> object:
+    return info.st_ino, info.st_mtime_ns  # metadata is replaced by every use, never changed
 
 
-def _measure(path: str) -> tuple[int, bool]:
-    """Bytes of all files below a folder, its metadata included; whether another file system is mounted inside."""
-    size, mounted = 0, False
+def _measure(path: str) -> tuple[int, list[str]]:
+    """Bytes of all files below a folder, its metadata included, and temporary files of ours among them."""
+    size = 0
+    temporaries = []
     waiting = [path]
-    device = None
     while waiting:
-        folder = waiting.pop()
         try:
-            with os.scandir(folder) as entries:
+            with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
                     try:
                         info = entry.stat(follow_symlinks=False)
                     except OSError:
                         continue
                     if stat.S_ISDIR(info.st_mode):
-                        device = device if device is not None else os.lstat(path).st_dev
-                        if info.st_dev != device:
-                            mounted = True
-                        else:
-                            waiting.append(entry.path)
-                    else:
-                        size += info.st_size
+                        waiting.append(entry.path)
+                        continue
+                    size += info.st_size
+                    if entry.name.startswith(METADATA_NAME) and removal.is_temporary(entry.name):
+                        temporaries.append(entry.path)
         except OSError:
             continue
-    return size, mounted
+    return size, temporaries
 
 
 def _execute(root: Path, decided: Plan, result: PruneResult, logger: SandboxLogger, workers: int) -> PruneResult:
-    """Set the planned sessions aside, a batch at a time, and delete what was set aside."""
+    """Move the planned sessions to a bin, a batch at a time, and delete what is there."""
     errors: dict[str, str] = {}
     live: list[str] = list(result.live_sessions)
-    done: list[Decision] = []
+    done: set[str] = set()
 
-    def destroy(pair: tuple[Decision, str]) -> None:
-        decision, aside = pair
+    def failed(session_id: str, error: OSError) -> None:
+        errors[session_id] = str(error)
+        logger.warning("session.prune.failed", session_id=session_id, error=str(error))
+
+    def destroy(session_id: str) -> None:
         try:
-            trees.remove(aside)
+            place.destroy(session_id)
         except OSError as e:
-            removal.put_back(root, decision.session_id, aside)
-            errors[decision.session_id] = str(e)
-            logger.warning("session.prune.failed", session_id=decision.session_id, error=str(e))
+            failed(session_id, e)
             return
-        done.append(decision)
-        logger.info("session.prune.deleted", session_id=decision.session_id)
+        done.add(session_id)
+        logger.info("session.prune.deleted", session_id=session_id)
 
-    with ThreadPoolExecutor(max(1, workers)) as pool:
-        for start in range(0, max(1, len(decided.remove)), _BATCH):
+    with removal.Bin(root) as place, ThreadPoolExecutor(max(1, workers)) as pool:
+        with ledger.gate(root, exclusive=True):
+            place.collect_leftovers()
+        for start in range(0, len(decided.remove), _BATCH):
             batch = decided.remove[start : start + _BATCH]
-            aside = []
+            taken = []
             with ledger.gate(root, exclusive=True):
-                if start == 0:
-                    removal.sweep(root)
-                in_use = ledger.live_sessions(root)
-                trash = removal.trash_folder(root)
                 for decision in batch:
-                    if decision.session_id in in_use:
-                        live.append(decision.session_id)
+                    session_id = decision.session_id
+                    if ledger.is_live(root, session_id):
+                        live.append(session_id)
                         continue
                     try:
-                        moved = removal.set_aside(root, decision.session_id, trash)
+                        if _stamp(os.lstat(f"{root}/{session_id}/{METADATA_NAME}")) != decision.stamp:
+                            continue  # used since the plan: not old any more
+                        if place.take(session_id):
+                            ledger.forget_lock(root, session_id)
+                            taken.append(session_id)
+                    except FileNotFoundError:
+                        continue  # somebody else deleted it
                     except OSError as e:
-                        errors[decision.session_id] = str(e)
-                        logger.warning("session.prune.failed", session_id=decision.session_id, error=str(e))
-                        continue
-                    ledger.forget_lock(root, decision.session_id)
-                    if moved is not None:
-                        aside.append((decision, moved))
-            list(pool.map(destroy, aside))
-    with ledger.gate(root, exclusive=True):
-        for decision in (*decided.keep, *decided.skip):
-            if not ledger.is_live(root, decision.session_id):
-                removal.sweep_temporaries(root / decision.session_id)
-    order = {d.session_id: i for i, d in enumerate(decided.remove)}
-    done.sort(key=lambda d: order[d.session_id])
+                        failed(session_id, e)
+            list(pool.map(destroy, taken))
     return PruneResult(
-        deleted_sessions=[d.session_id for d in done],
+        deleted_sessions=[d.session_id for d in decided.remove if d.session_id in done],
         skipped_sessions=result.skipped_sessions,
-        reclaimed_bytes=sum(d.size_bytes for d in done),
+        reclaimed_bytes=sum(d.size_bytes for d in decided.remove if d.session_id in done),
         errors=errors,
         dry_run=False,
         live_sessions=live,

@@ -1,8 +1,8 @@
 """Start the kernel: `python -m wasm_kernel -f CONNECTION_FILE`."""
 
-from ipykernel.kernelapp import IPKernelApp
+import sys
 
-from wasm_kernel.apps.kernel import WasmKernel
+from wasm_kernel.apps.kernel_app import main
 
 if __name__ == "__main__":
-    IPKernelApp.launch_instance(kernel_class=WasmKernel)
+    sys.exit(main())

@@ -5,6 +5,7 @@
     ├── ImageError                             the image is missing, damaged or cannot be built
     │   └── ImageMissing                       nothing is built yet, and building was not allowed here
     ├── SessionLocked                          another process, or another sandbox, uses the session
+    ├── PackageError                           packages could not be installed or removed; nothing was changed
     └── SandboxError                           the sandbox itself failed, not the code in it
         ├── SandboxClosed                      it was used after close()
         └── SandboxBusy                        a second execute while one runs
@@ -35,6 +36,21 @@ class ImageMissing(ImageError):
 
 class SessionLocked(WasmKernelError):
     """Another process uses this session; the message names it."""
+
+
+class PackageError(WasmKernelError):
+    """Packages could not be installed or removed; the session has those it had before.
+
+    Attributes:
+        cause: What stood in the way: ``requirement`` (not a name with versions), ``unknown`` (no such package or
+            version), ``compiled`` (no wheel in pure Python), ``conflict``, ``network``, ``disk``, ``cancelled``,
+            ``installer`` (anything else pip or uv said).
+        details: The installer's last lines, for somebody who wants to know more.
+    """
+
+    def __init__(self, cause: str, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.cause, self.details = cause, details
 
 
 class SandboxError(WasmKernelError):

@@ -11,7 +11,7 @@ from . import shims
 
 shims.install()  # before IPython is imported, which looks around while it is
 
-from . import aio, comms, door, shell, warm, wire  # noqa: E402
+from . import aio, comms, door, installed, shell, warm, wire  # noqa: E402
 
 _shell = None
 
@@ -28,7 +28,6 @@ def boot():
     aio.install()
     _shell = shell.create()
     sys.path.insert(0, "")
-    sys.path.append("/packages")
     signal.signal(signal.SIGINT, _on_interrupt)
     signal.signal(signal.SIGXCPU, _on_time_limit)
     sys.setrecursionlimit(3000)
@@ -87,6 +86,8 @@ def fresh(seed, env):
 def do_execute(request, buffers):
     shell.allow_stdin = request.get("allow_stdin", True)
     sh = _shell
+    if type(request.get("execution_count")) is int:  # the host counts: some of its magics never come here
+        sh.execution_count = request["execution_count"]
     options = {
         "store_history": bool(request.get("store_history", True)) and not request.get("silent"),
         "silent": bool(request.get("silent")),
@@ -241,6 +242,7 @@ def turn():
     start = request.get("fresh")
     if start is not None:
         fresh(bytes.fromhex(start["seed"]), start["env"])
+    installed.use(request.get("packages", ""))
     try:
         reply = _REQUESTS[request["op"]](request, buffers)
     except BaseException as error:

@@ -22,11 +22,8 @@ def register(shell):
     for name in ("edit", "man", "conda", "mamba", "micromamba", "uv"):
         shell.register_magic_function(no_process, "line", name)
 
-    def pip(line):
-        """%pip install NAME: packages are installed by the kernel's host, from a cell of its own line."""
-        raise UsageError("%pip works only as a line of a notebook cell run by the wasm kernel, not from code")
-
-    shell.register_magic_function(pip, "line", "pip")
+    for name, text in _ON_THE_HOST.items():
+        shell.register_magic_function(_host_magic(name, text), "line", name)
     for name in ("ls", "ll", "lf", "lk", "ldir", "lx"):
         shell.register_magic_function(_ls if name == "ls" else _ll, "line", name)
     for name in ("cat", "less", "more"):
@@ -39,6 +36,63 @@ def register(shell):
         "mv": lambda source, target: shutil.move(source, target),
     }.items():
         shell.register_magic_function(_simple(name, function), "line", name)
+
+
+_ON_THE_HOST = {
+    "session": """The session behind this notebook: its files, limits, and what can be done with it.
+
+    %session                       what it is and how much it uses
+    %session info                  the same; `s = %session info` gives a dict
+    %session list                  all sessions
+    %session files [FOLDER]        the files in /app
+    %session limits [NAME=VALUE …] show or change limits: memory=2G timeout=60 disk=5G files=10000 output=20M
+    %session watch on|off          show after each cell which files it created, changed or deleted
+    %session reset                 a fresh interpreter over the same files
+    %session new                   a new session, empty, for this notebook
+    %session attach ID             use another session's files from here on
+    %session rename NAME           give the session a title
+    %session delete [ID] --yes     delete a session and its files
+    %session export FILE           write the session to FILE (.zip or .tar.zst) in /app
+
+    Done by the kernel's host, and only where this stands in the text of a cell. reset, new, attach and delete of the
+    session in use must be the cell's last line.
+    """,
+    "prune": """Delete sessions that were not used for a while; without --yes only shows which.
+
+    %prune [--older-than 24h] [--max-sessions N] [--dry-run] [--yes]
+
+    Never deletes the session of this notebook, nor one in use.
+    """,
+    "pip": """Install pure-Python packages into this session; the host fetches them, the sandbox has no network.
+
+    %pip install NAME[==VERSION] …     %pip list     %pip uninstall NAME …
+    """,
+}
+
+
+def _host_magic(name, text):
+    from IPython.core.error import UsageError
+    from IPython.core.magic import no_var_expand
+
+    from . import door, installed, wire
+
+    @no_var_expand
+    def magic(line):
+        answer = door.send(wire.HostMagic(name, line))
+        kind, rest = answer[:1], answer[1:]
+        if kind == wire.ANSWER_TEXT:
+            import json
+
+            installed.look()  # %pip may have brought something
+            return json.loads(rest)
+        if kind == wire.ANSWER_INTERRUPTED:
+            raise KeyboardInterrupt
+        if kind == wire.ANSWER_ERROR:
+            raise UsageError(rest.decode("utf-8", "replace"))
+        raise UsageError(f"%{name} works only where it stands in the text of a notebook's cell")
+
+    magic.__doc__ = text
+    return magic
 
 
 def _words(line):

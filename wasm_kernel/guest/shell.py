@@ -223,7 +223,7 @@ def _complete_module_names():
     def get_root_modules():
         names = {n for n in (*sys.builtin_module_names, *_imp._frozen_module_names()) if "." not in n}
         for path in sys.path:
-            if path in ("", ".", "/packages") or path not in cache:
+            if path in ("", ".") or path not in cache:
                 cache[path] = module_list(path)
             names.update(cache[path])
         return sorted(names)

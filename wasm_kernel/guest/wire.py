@@ -98,6 +98,14 @@ class InputRequest:
 
 
 @dataclass(frozen=True)
+class HostMagic:
+    """The cell came to a magic of the host's, ``%name line``. The host does it only if the user's text holds it."""
+
+    name: str
+    line: str
+
+
+@dataclass(frozen=True)
 class NextRequest:
     """The guest asks what to do; the answer is an encoded request."""
 
@@ -124,6 +132,7 @@ Frame = (
     | ErrorRaised
     | Comm
     | InputRequest
+    | HostMagic
     | NextRequest
     | InterruptSeen
     | Reply
@@ -137,6 +146,7 @@ _FIELDS: dict[type[Any], dict[str, type[Any]]] = {
     ErrorRaised: {"ename": str, "evalue": str, "traceback": list},
     Comm: {"action": str, "content": dict, "metadata": dict},
     InputRequest: {"prompt": str, "password": bool},
+    HostMagic: {"name": str, "line": str},
     NextRequest: {},
     InterruptSeen: {},
     Reply: {"content": dict},
@@ -145,8 +155,8 @@ _BY_NAME = {kind.__name__: kind for kind in _FIELDS}
 _WITH_BUFFERS = (Comm, Reply)
 _COMM_ACTIONS = ("comm_open", "comm_msg", "comm_close")
 
-# What the answer to an `InputRequest` begins with.
-ANSWER_TEXT, ANSWER_EOF, ANSWER_INTERRUPTED, ANSWER_REFUSED = b"T", b"E", b"I", b"N"
+# What the answer to an `InputRequest` or a `HostMagic` begins with. A magic's text is JSON; its error a sentence.
+ANSWER_TEXT, ANSWER_EOF, ANSWER_INTERRUPTED, ANSWER_REFUSED, ANSWER_ERROR = b"T", b"E", b"I", b"N", b"X"
 
 
 def encode(header: dict[str, Any], buffers: tuple[bytes, ...] | list[Any] = (), default: Any = None) -> bytes:

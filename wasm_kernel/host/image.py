@@ -106,6 +106,11 @@ def parts() -> Parts:
     )
 
 
+def library_folder(which: Parts) -> Path:
+    """The standard library, unpacked, with the packages that are linked into the runtime."""
+    return which.runtime.path / "lib" / "python3.15"
+
+
 def is_built(*, metered: bool = False) -> bool:
     """Whether everything a sandbox needs is there."""
     wanted = [*parts().all(), *(parts().metered() if metered else [])]

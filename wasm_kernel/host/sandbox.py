@@ -14,13 +14,13 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wasm_kernel.errors import SandboxBusy, SandboxClosed, SandboxError
 from wasm_kernel.guest import wire
-from wasm_kernel.host import engine, image, scratch, workspace
+from wasm_kernel.host import engine, image, packages, scratch, workspace
 from wasm_kernel.host.capture import Capture, OnEvent
 from wasm_kernel.host.engine import Stop, Trapped
 from wasm_kernel.host.instance import AtRest, Handlers, Instance, Limits, Run
@@ -37,12 +37,17 @@ _CALLER_FIRST = 0.002
 _REPLY_ROOM = 16 << 20  # a reply may be this much larger than display_max_bytes
 
 
-@dataclass
+Deliver = Callable[[str, Any], None]
+"""Takes what an execution comes to, on the sandbox's thread: "input" or "magic" with the request, which wants
+`Sandbox.answer`, and at the end "done" with the result or "error" with an exception."""
+
+
+@dataclass(frozen=True)
 class _Job:
     """Work for the sandbox's thread, and where its result goes."""
 
     work: Callable[[], Any]
-    messages: queue.SimpleQueue[tuple[str, Any]] = field(default_factory=queue.SimpleQueue)
+    deliver: Deliver
 
 
 class Sandbox:
@@ -53,10 +58,10 @@ class Sandbox:
         img: image.Image,
         folder: Path,
         policy: ExecutionPolicy,
-        packages: Path | None = None,
+        installed: Path | None = None,
     ) -> None:
         self._image, self.policy, self.folder = img, policy, folder
-        self._packages = packages
+        self._packages = installed  # a folder of `packages`
         self._memory = GuestMemory(img.memory)
         self._scratch = scratch.make()
         image.furnish_scratch(self._scratch)
@@ -69,7 +74,7 @@ class Sandbox:
         self._job: _Job | None = None
         self._request = b""
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._waits_for_input = False
+        self._waits_for_answer = False
         self._before: workspace.Survey | None = None
         self._lock = threading.Lock()
         self._busy = False
@@ -95,21 +100,44 @@ class Sandbox:
         ``on_event`` is called on the sandbox's thread while the cell runs. ``on_input`` is called on this thread
         when the cell wants a line; without it `input()` raises. Ctrl-C here interrupts the cell, then raises.
         """
-        if not isinstance(code, str):
-            raise TypeError(f"code is {type(code).__name__}; it must be str")
-        request = {"op": "execute", "allow_stdin": on_input is not None, **(options or {}), "code": _encodable(code)}
-        capture = Capture(self.policy, on_event)
-        result: SandboxResult = self._submit(lambda: self._execute(request, capture), on_input)
+        capture, work = self._cell(code, on_event, {"allow_stdin": on_input is not None, **(options or {})})
+        result: SandboxResult = self._wait(work, on_input)
         if capture.failure is not None:
             raise capture.failure
         return result
+
+    def begin_execute(self, code: str, deliver: Deliver, *, on_event: OnEvent, options: dict[str, Any]) -> None:
+        """Run a cell without waiting for it: ``deliver`` is called with everything it comes to."""
+        self._submit(_Job(self._cell(code, on_event, options)[1], deliver))
+
+    def _cell(
+        self, code: str, on_event: OnEvent | None, options: dict[str, Any]
+    ) -> tuple[Capture, Callable[[], SandboxResult]]:
+        if not isinstance(code, str):
+            raise TypeError(f"code is {type(code).__name__}; it must be str")
+        request = {"op": "execute", **options, "code": _encodable(code)}
+        capture = Capture(self.policy, on_event)
+        return capture, lambda: self._execute(request, capture)
 
     def ask(
         self, request: dict[str, Any], buffers: tuple[bytes, ...] = (), on_event: OnEvent | None = None
     ) -> dict[str, Any]:
         """A request that is not code of a cell: complete, inspect, is_complete, comm, comm_info, pump."""
-        reply: dict[str, Any] = self._submit(lambda: self._ask(request, buffers, on_event), None)
+        reply: dict[str, Any] = self._wait(lambda: self._ask(request, buffers, on_event), None)
         return reply
+
+    def begin_ask(
+        self, request: dict[str, Any], buffers: tuple[bytes, ...], deliver: Deliver, *, on_event: OnEvent | None = None
+    ) -> None:
+        """`ask` without waiting."""
+        self._submit(_Job(lambda: self._ask(request, buffers, on_event), deliver))
+
+    def answer(self, data: bytes) -> None:
+        """What the guest waits for after "input" or "magic" was delivered."""
+        self._answers.put(data)
+        run = self._run
+        if run is not None:
+            run.wake.set()
 
     def interrupt(self) -> bool:
         """Raise KeyboardInterrupt in what runs now; whether anything does. Callable from any thread."""
@@ -124,12 +152,23 @@ class Sandbox:
 
     def reset(self) -> None:
         """A fresh interpreter over the same workspace; /tmp is emptied."""
-        self._submit(self._start_afresh, None)
+        self._wait(self._start_afresh, None)
+
+    def change_policy(self, policy: ExecutionPolicy) -> None:
+        """Other limits from the next execution on; the guest keeps its memory."""
+
+        def change() -> None:
+            if self._instance is not None and not self._fresh:
+                self._rest = self._instance.keep()
+            self._drop_instance()  # the next one is made with these limits, over the same memory
+            self.policy = policy
+
+        self._wait(change, None)
 
     @property
-    def waits_for_input(self) -> bool:
-        """Whether the guest still wants the line it asked for."""
-        return self._waits_for_input
+    def waits_for_answer(self) -> bool:
+        """Whether the guest still wants what it asked for."""
+        return self._waits_for_answer
 
     @property
     def running(self) -> bool:
@@ -166,8 +205,7 @@ class Sandbox:
 
     # ---- callers' side
 
-    def _submit(self, work: Callable[[], Any], on_input: OnInput | None) -> Any:
-        job = _Job(work)
+    def _submit(self, job: _Job) -> None:
         with self._lock:
             if self._closed:
                 raise SandboxClosed("this sandbox is closed; create a new one")
@@ -175,15 +213,19 @@ class Sandbox:
                 raise SandboxBusy("this sandbox is already running code; wait for it, interrupt it, or create another")
             self._busy = True
             self._jobs.put(job)
+
+    def _wait(self, work: Callable[[], Any], on_input: OnInput | None) -> Any:
+        messages: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self._submit(_Job(work, lambda kind, value: messages.put((kind, value))))
         interrupted = None
         while True:
             try:
-                kind, value = job.messages.get()
+                kind, value = messages.get()
                 if kind == "input":
-                    self._answers.put(self._ask_caller(value, on_input))
-                    run = self._run
-                    if run is not None:
-                        run.wake.set()
+                    self.answer(self._ask_caller(value, on_input))
+                    continue
+                if kind == "magic":
+                    self.answer(wire.ANSWER_REFUSED)
                     continue
             except KeyboardInterrupt as e:
                 interrupted = e
@@ -220,7 +262,7 @@ class Sandbox:
                 self._busy = self._interrupt_first = False
             if _exiting:  # who waits is a daemon thread, and would only say so on a stderr that is being closed
                 break
-            job.messages.put(message)
+            job.deliver(*message)
             # The caller goes on first: keeping the memory costs it nothing unless it comes right back.
             with contextlib.suppress(queue.Empty):
                 waiting.append(self._jobs.get(timeout=_CALLER_FIRST))
@@ -289,6 +331,8 @@ class Sandbox:
         instance = self._live()
         if self._fresh:
             request = {**request, "fresh": {"seed": os.urandom(16).hex(), "env": dict(self.policy.env)}}
+        if self._packages is not None:
+            request = {**request, "packages": packages.in_use(self._packages)}
         self._request = wire.encode(request, buffers)
         self._capture = capture
         self._before = None
@@ -396,12 +440,14 @@ class Sandbox:
             if self._run is not None:
                 self._run.interrupt_seen()
         elif isinstance(event, wire.InputRequest):
-            return self._wait_for_input(event) if capture.take(event, len(frame)) else wire.ANSWER_REFUSED
+            return self._wait_for_answer("input", event) if capture.take(event, len(frame)) else wire.ANSWER_REFUSED
+        elif isinstance(event, wire.HostMagic):
+            return self._wait_for_answer("magic", event)
         else:
             capture.take(event, len(frame))
         return b""
 
-    def _wait_for_input(self, event: wire.InputRequest) -> bytes:
+    def _wait_for_answer(self, kind: str, event: wire.InputRequest | wire.HostMagic) -> bytes:
         job, instance = self._job, self._instance
         if job is None or instance is None:
             return wire.ANSWER_REFUSED
@@ -410,8 +456,8 @@ class Sandbox:
                 self._answers.get_nowait()
                 continue
             break
-        self._waits_for_input = True
-        job.messages.put(("input", event))
+        self._waits_for_answer = True
+        job.deliver(kind, event)
         try:
             if instance.pump(lambda: not self._answers.empty()):
                 return self._answers.get_nowait()
@@ -419,7 +465,7 @@ class Sandbox:
         except Stop:
             raise
         finally:
-            self._waits_for_input = False
+            self._waits_for_answer = False
 
     def _on_first_change(self) -> None:
         self._before = workspace.survey(self.folder)

@@ -57,12 +57,14 @@ def create_session_sandbox(
     return session_id, SessionSandbox(_entered(root, live), logger)
 
 
-def create_session_folder(root: Path, logger: SandboxLogger) -> tuple[str, Path, ledger.SessionLock]:
+def create_session_folder(
+    root: Path, logger: SandboxLogger, *, session_id: str | None = None, **extra: Any
+) -> tuple[str, Path, ledger.SessionLock]:
     """A new session without a sandbox: its id, its folder, and its lock, which the caller releases."""
-    session_id = str(uuid.uuid4())
+    session_id = session_id or str(uuid.uuid4())
     lock = lock_session(root, session_id)
     try:
-        return session_id, _make_folder(root, session_id, {}, logger), lock
+        return session_id, _make_folder(root, session_id, extra, logger), lock
     except BaseException:
         lock.release()
         raise

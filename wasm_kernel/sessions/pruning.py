@@ -138,8 +138,8 @@ def plan_prune(
     return plan(found.sessions, policy, datetime.now(UTC), free_bytes=free, max_deletions=max_deletions)
 
 
-def survey(root: Path) -> Survey:
-    """Look at every session below a root. Sessions with a name of their own are never pruned, and not judged."""
+def survey(root: Path, *, named: bool = False) -> Survey:
+    """Look at every session below a root; those with a name of their own, which are never pruned, only if asked."""
     live = ledger.live_sessions(root)
     mounted = removal.mounted_in(root)
     found = Survey()
@@ -149,14 +149,15 @@ def survey(root: Path) -> Survey:
             if not is_session_id(name):
                 continue
             if entry.is_symlink():
-                if is_uuid(name):
+                if named or is_uuid(name):
                     found.sessions.append(SessionFacts(name, None, problem="symlink"))
             elif entry.is_dir(follow_symlinks=False):
                 size, temporaries = _measure(entry.path)
                 if name not in live:
                     found.temporaries.extend(temporaries)
-                if is_uuid(name) and (facts := _facts(entry.path, size, name, name in live, name in mounted)):
-                    found.sessions.append(facts)
+                if named or is_uuid(name):
+                    facts = _facts(entry.path, size, name, name in live, name in mounted)
+                    found.sessions.extend([facts] if facts is not None else [])
     return found
 
 

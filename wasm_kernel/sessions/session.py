@@ -13,7 +13,7 @@ from typing import Any
 
 from wasm_kernel.errors import SandboxClosed
 from wasm_kernel.guest import wire
-from wasm_kernel.host import image
+from wasm_kernel.host import image, packages
 from wasm_kernel.host.ledger import RecordKeeper, SessionLock, read_record
 from wasm_kernel.host.sandbox import Sandbox
 from wasm_kernel.model.outcome import OutcomeKind, SandboxResult
@@ -30,7 +30,7 @@ class LiveSession:
         self, session_id: str, folder: Path, img: image.Image, policy: ExecutionPolicy, lock: SessionLock
     ) -> None:
         self.session_id, self.folder, self.policy = session_id, folder, policy
-        self.sandbox = Sandbox(img, folder, policy)
+        self.sandbox = Sandbox(img, folder, policy, packages.prepare(folder.parent, session_id))
         self._lock = lock
         self._keeper = RecordKeeper(folder)
         self._handles = 0
@@ -59,6 +59,11 @@ class LiveSession:
         self._keeper.close()
         self._lock.release()
         self.on_close()
+
+    def change_policy(self, policy: ExecutionPolicy) -> None:
+        """Other limits from the next execution on; the guest keeps its memory."""
+        self.sandbox.change_policy(policy)
+        self.policy = policy
 
     def refresh(self, result: SandboxResult, logger: SandboxLogger) -> None:
         """Write down that code ran. Never fails the execution; a session without metadata stays without."""

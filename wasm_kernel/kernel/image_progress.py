@@ -12,6 +12,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from wasm_kernel.errors import WasmKernelError
+
 Publish = Callable[[str, dict[str, Any]], None]
 _NAMES = {
     "fetch": "fetching the runtime",
@@ -21,7 +23,7 @@ _NAMES = {
 }
 
 
-class BuildFailed(Exception):
+class BuildFailed(WasmKernelError):
     """The image could not be built; the message says why and what to do."""
 
 

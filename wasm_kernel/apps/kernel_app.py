@@ -1,0 +1,143 @@
+"""Start a kernel: `python -m wasm_kernel -f CONNECTION_FILE`. In an order that lets nothing wait for what it needs not.
+
+First the sockets, because a client whose first try to connect fails tries again only 100 ms later. Then the sandbox, on
+a thread of its own. Then the modules that answer messages, while the sandbox starts.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_core.application import JupyterApp
+from traitlets import Unicode
+from traitlets.config import Config
+
+from wasm_kernel.kernel.channels import PORTS, BadConnectionFile, Channels, read_connection_file
+from wasm_kernel.kernel.deferred import defer
+
+if TYPE_CHECKING:
+    from wasm_kernel.kernel.home import Home
+    from wasm_kernel.sessions.session import LiveSession
+
+
+class WasmKernelApp(JupyterApp):
+    """The kernel as an application, configured by jupyter_wasm_kernel_config.py and the command line."""
+
+    name = "jupyter-wasm-kernel"
+    description = "A Jupyter kernel whose cells run in Python in a WebAssembly sandbox."
+    aliases = {**JupyterApp.aliases, "f": "WasmKernelApp.connection_file"}
+    connection_file = Unicode("", help="The file that says which ports and which key to use.").tag(config=True)
+
+    @property
+    def classes(self) -> list[Any]:
+        """What can be configured; asked for only by --help and --generate-config, and expensive to import."""
+        from wasm_kernel.kernel.kernel import WasmKernel
+
+        return [type(self), WasmKernel]
+
+    @classes.setter
+    def classes(self, value: list[Any]) -> None:
+        pass
+
+    def migrate_config(self) -> None:
+        """There never was an older one."""
+
+    def _log_default(self) -> logging.Logger:
+        log = logging.getLogger("wasm_kernel")
+        if not log.handlers:
+            handler = logging.StreamHandler(sys.stderr)
+            handler.setFormatter(logging.Formatter("[wasm-kernel %(levelname)s %(asctime)s] %(message)s"))
+            log.addHandler(handler)
+            log.propagate = False
+        return log
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a kernel until it is shut down."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    defer("ipykernel", "jupyter_client", "IPython")
+    try:
+        connection_file, channels, connection = _connect(arguments)
+        app = WasmKernelApp()
+        app.initialize(arguments)
+        if channels is None:  # no -f: a kernel for whoever looks for it
+            connection_file, channels, connection = _connect_anew(app.connection_file)
+        return _run(app.config, connection_file, channels, connection)
+    except BadConnectionFile as e:
+        print(f"wasm-kernel: {e}", file=sys.stderr)
+        return 2
+
+
+def _connect(arguments: list[str]) -> tuple[Path, Channels | None, dict[str, Any]]:
+    """The sockets that ``-f FILE`` names, before anything else is imported."""
+    for option in ("-f", "--f"):
+        if option in arguments[:-1]:
+            path = Path(arguments[arguments.index(option) + 1])
+            if path.exists():
+                connection = read_connection_file(path)
+                return path, Channels(connection), connection
+    return Path(), None, {}
+
+
+def _connect_anew(wanted: str) -> tuple[Path, Channels, dict[str, Any]]:
+    """Ports of our own choice, written down for clients to find."""
+    from jupyter_core.paths import jupyter_runtime_dir, secure_write
+
+    path = Path(wanted) if wanted else Path(jupyter_runtime_dir()) / f"kernel-{os.getpid()}.json"
+    if not path.is_absolute() and path.parent == Path():
+        path = Path(jupyter_runtime_dir()) / path
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    connection: dict[str, Any] = {"ip": "127.0.0.1", "transport": "tcp", "signature_scheme": "hmac-sha256"}
+    channels = Channels({**connection, **dict.fromkeys(PORTS, 0)})
+    connection.update(channels.ports, key=os.urandom(16).hex(), kernel_name="wasm")
+    with secure_write(str(path)) as file:
+        json.dump(connection, file, indent=2)
+    print(f"To connect: jupyter console --existing {path.name}", file=sys.stderr)
+    return path, channels, connection
+
+
+def _run(config: Config, connection_file: Path, channels: Channels, connection: dict[str, Any]) -> int:
+    opening: Future[LiveSession] = Future()
+    home = _home(config, connection_file)
+
+    def open_session() -> None:
+        try:
+            opening.set_result(home.open())
+        except BaseException as e:  # noqa: BLE001 - the first cell shows it
+            opening.set_exception(e)
+
+    threading.Thread(target=open_session, name="wasm-kernel-opening", daemon=True).start()
+    from wasm_kernel.kernel.kernel import WasmKernel
+    from wasm_kernel.kernel.messages import CountingSession
+
+    session = CountingSession(
+        key=str(connection.get("key", "")).encode(),
+        signature_scheme=connection.get("signature_scheme") or "hmac-sha256",
+        username="kernel",
+    )
+    WasmKernel(channels, home, opening, session=session, config=config).serve()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # every file is closed and every thread of ours has ended; others must not hold the process up
+
+
+def _home(config: Config, connection_file: Path) -> Home:
+    """Where the kernel will live, by its configuration."""
+    from wasm_kernel.kernel.home import Home, default_root
+    from wasm_kernel.model import limits
+    from wasm_kernel.model.policy import ExecutionPolicy
+    from wasm_kernel.sessions.log import SandboxLogger
+
+    ours = config.get("WasmKernel", {})
+    maxima = dict(ours.get("maxima") or {})
+    policy = limits.bounded(ExecutionPolicy(), maxima)
+    policy = limits.changed(policy, dict(ours.get("limits") or {}), maxima)
+    root = Path(ours["workspace_root"]).expanduser() if ours.get("workspace_root") else default_root()
+    return Home(root, policy, SandboxLogger(level="warning"), connection_file)

@@ -1,0 +1,1 @@
+"""The Jupyter kernel: its sockets, its messages, its magics."""

@@ -1,0 +1,134 @@
+"""A kernel's five sockets: bound as the connection file says, used from the threads that need them.
+
+Shell belongs to the main thread, control to a thread of its own, stdin to the main thread, the heartbeat to libzmq.
+IOPub is written by all of them, and by the sandbox's thread: one lock, and no thread in between, so that what is sent
+first arrives first and nothing has to be flushed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import zmq
+
+PORTS = ("shell_port", "control_port", "stdin_port", "iopub_port", "hb_port")
+_LINGER = 1000  # ms that a message may still take to leave when the kernel ends
+
+
+class BadConnectionFile(ValueError):
+    """The connection file cannot be used; the message says why."""
+
+
+def read_connection_file(path: Path) -> dict[str, Any]:
+    """What the client that started this kernel agreed on."""
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError as e:
+        raise BadConnectionFile(f"the connection file {str(path)!r} cannot be read: {e.strerror}") from None
+    except ValueError as e:
+        raise BadConnectionFile(f"the connection file {str(path)!r} is not JSON: {e}") from None
+    if not isinstance(found, dict) or not all(isinstance(found.get(port), int) for port in PORTS):
+        raise BadConnectionFile(f"the connection file {str(path)!r} does not name all of {', '.join(PORTS)}")
+    return found
+
+
+def readable(socket: zmq.Socket[bytes]) -> bool:
+    """Whether a message is there to be received."""
+    return bool(int(socket.EVENTS) & zmq.POLLIN)
+
+
+class IOPub:
+    """The socket everybody listens to. `Session.send` takes it for a socket."""
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self._socket = socket
+        self._lock = threading.Lock()
+        self.fd: int = socket.FD
+        self.welcome: Callable[[bytes], list[bytes]] | None = None  # the frames that greet a new subscriber
+
+    def send_multipart(self, frames: list[Any], *args: Any, **options: Any) -> None:
+        """Send to every subscriber. Called on any thread."""
+        with self._lock:
+            if not self._socket.closed:
+                self._socket.send_multipart(frames, copy=True)
+                self._greet()
+
+    def look_for_subscribers(self) -> None:
+        """Greet who has subscribed since the last message; to be called when ``fd`` is readable."""
+        with self._lock:
+            if not self._socket.closed:
+                self._greet()
+
+    def _greet(self) -> None:
+        while readable(self._socket):
+            frame = self._socket.recv()
+            if frame[:1] == b"\x01" and self.welcome is not None:
+                self._socket.send_multipart(self.welcome(frame[1:]))
+
+    def close(self) -> None:
+        """No more messages."""
+        with self._lock:
+            self._socket.close(_LINGER)
+
+
+class Channels:
+    """The sockets, bound."""
+
+    def __init__(self, connection: dict[str, Any]) -> None:
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.ports: dict[str, int] = {}
+        self.shell = self._bind(zmq.ROUTER, "shell_port", connection)
+        self.control = self._bind(zmq.ROUTER, "control_port", connection)
+        self.stdin = self._bind(zmq.ROUTER, "stdin_port", connection)
+        self.iopub = IOPub(self._bind(zmq.XPUB, "iopub_port", connection))
+        self._heartbeat = self._bind(zmq.ROUTER, "hb_port", connection)
+        threading.Thread(target=self._beat, name="wasm-kernel-heartbeat", daemon=True).start()
+
+    def _bind(self, kind: int, port: str, connection: dict[str, Any]) -> zmq.Socket[bytes]:
+        socket = self._context.socket(kind)
+        socket.linger = _LINGER
+        if kind == zmq.ROUTER:
+            socket.router_handover = 1  # a client that comes back under its name is the same client
+        if kind == zmq.XPUB:
+            socket.xpub_verbose = 1
+            socket.sndhwm = 0  # a front end that is slow loses nothing; what a cell may send is capped
+        wanted = connection[port]
+        transport, ip = connection.get("transport", "tcp"), connection.get("ip", "127.0.0.1")
+        try:
+            if transport == "ipc":
+                number = wanted or _free_ipc_number(ip)
+                socket.bind(f"ipc://{ip}-{number}")
+            elif wanted:
+                number = wanted
+                socket.bind(f"{transport}://{ip}:{number}")
+            else:
+                number = socket.bind_to_random_port(f"{transport}://{ip}")
+        except zmq.ZMQError as e:
+            raise BadConnectionFile(f"{port} {wanted} of the connection file cannot be bound: {e}") from None
+        self.ports[port] = number
+        return socket
+
+    def _beat(self) -> None:
+        with contextlib.suppress(zmq.ZMQError):  # ends when the context does
+            zmq.proxy(self._heartbeat, self._heartbeat)
+        self._heartbeat.close(0)
+
+    def close(self) -> None:
+        """Send what is left, then let go. The thread of the control socket must have ended."""
+        self.shell.close(_LINGER)
+        self.control.close(_LINGER)
+        self.stdin.close(_LINGER)
+        self.iopub.close()
+        self._context.term()
+
+
+def _free_ipc_number(ip: str) -> int:
+    number = 1
+    while Path(f"{ip}-{number}").exists():
+        number += 1
+    return number

@@ -1,0 +1,446 @@
+"""The host's magics: %session, %prune, %pip. They start only from the text of a cell the user sent."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import shlex
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.host import workspace
+from wasm_kernel.host.ledger import read_record, write_record
+from wasm_kernel.kernel import render
+from wasm_kernel.kernel.cells import HostMagic
+from wasm_kernel.kernel.render import Html
+from wasm_kernel.model import limits
+from wasm_kernel.model.outcome import SandboxResult
+from wasm_kernel.model.retention import RetentionPolicy
+from wasm_kernel.model.units import format_duration, format_size, parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from wasm_kernel.kernel.kernel import WasmKernel
+    from wasm_kernel.sessions.session import LiveSession
+
+Message = dict[str, Any]
+_SHOWN_ROWS = 200
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a magic gives: plain data for `x = %magic`, and text with its HTML twin to show.
+
+    ``afterwards`` instead: something that has to wait until the guest is at rest. ``last``: and after which the rest of
+    the cell would run in a guest that is about to be replaced, so that nothing may follow it.
+    """
+
+    data: Any = None
+    text: str = ""
+    html: str = ""
+    afterwards: Callable[[], Awaitable[Answer]] | None = None
+    last: bool = True
+
+    def json(self, *, used: bool) -> bytes:
+        """What the guest gets for it."""
+        return json.dumps(self.data if used else None).encode()
+
+
+def _table(
+    data: Any, header: Sequence[str], rows: Sequence[render.Row], *, numbers: Sequence[int] = (), caption: str = ""
+) -> Answer:
+    markup = render.table(header, rows[:_SHOWN_ROWS], numbers=numbers, caption=caption)
+    text = render.plain(header, rows[:_SHOWN_ROWS], numbers=numbers, caption=caption)
+    if len(rows) > _SHOWN_ROWS:
+        more = f"… and {len(rows) - _SHOWN_ROWS} more"
+        markup, text = f"{markup}<div>{more}</div>", f"{text}\n{more}"
+    return Answer(data, text, markup)
+
+
+def _say(text: str, data: Any = None) -> Answer:
+    return Answer(data, text, f"<div>{render.escape(text)}</div>")
+
+
+class _Usage(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        raise ConfigurationError(f"{self.prog}: {message}; see {self.prog}?")
+
+    def exit(self, status: int = 0, message: str | None = None) -> Any:
+        raise ConfigurationError(message or f"see {self.prog}?")
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line, comments=True)
+    except ValueError as e:
+        raise ConfigurationError(f"{line!r} cannot be read: {e}") from None
+
+
+class Commands:
+    """The magics of one kernel."""
+
+    def __init__(self, kernel: WasmKernel) -> None:
+        self._kernel = kernel
+        self.last_result: SandboxResult | None = None
+
+    async def do(self, magic: HostMagic, parent: Message, cancelled: threading.Event) -> Answer:
+        """Do what a magic says. Raises what the user did wrong."""
+        words = _words(magic.line)
+        if magic.name == "prune":
+            return await self._prune(words)
+        if magic.name == "pip":
+            return await self._pip(words, parent, cancelled)
+        name, words = (words[0], words[1:]) if words else ("info", [])
+        action = getattr(self, f"_session_{name}", None)
+        if action is None:
+            raise ConfigurationError(f"%session {name} is not known; there are {', '.join(_SUBCOMMANDS['session'])}")
+        answer: Answer = await action(words, parent)
+        return answer
+
+    # ---- %session
+
+    async def _session_info(self, words: list[str], parent: Message) -> Answer:
+        """What the session is and uses."""
+        _none(words, "%session info")
+        kernel = self._kernel
+        live = await kernel.ready(parent)
+        await asyncio.to_thread(kernel.home.follow, live)
+        survey = await asyncio.to_thread(workspace.survey, live.folder)
+        record = read_record(live.folder)
+        policy, extra = live.sandbox.policy, record.extra if record is not None else {}
+        memory = self.last_result.memory_bytes if self.last_result is not None else 0
+        age = (datetime.now(UTC) - record.created_at).total_seconds() if record is not None else 0.0
+        notebook = kernel.home.notebook
+        data = {
+            "session_id": live.session_id,
+            "title": str(extra.get("title") or ""),
+            "notebook": notebook.name if notebook is not None else None,
+            "files": len(survey.files),
+            "disk_bytes": survey.used_bytes,
+            "disk_limit_bytes": policy.workspace_bytes,
+            "memory_bytes": memory,
+            "memory_limit_bytes": policy.memory_bytes,
+            "timeout_seconds": policy.timeout_seconds,
+            "cells": extra.get("execution_count", 0),
+            "age_seconds": round(age),
+        }
+        rows: list[render.Row] = [("session", live.session_id)]
+        if data["title"]:
+            rows.append(("title", data["title"]))
+        rows += [
+            ("notebook", str(notebook) if notebook is not None else "none: this session is this kernel's own"),
+            ("folder", f"{live.folder}, in cells /app"),
+            ("files", f"{len(survey.files):,}"),
+            ("disk", _used(survey.used_bytes, policy.workspace_bytes)),
+            ("memory", _used(memory, policy.memory_bytes)),
+            ("time per cell", limits.describe("timeout", policy.timeout_seconds)),
+            ("age", f"{format_duration(age)}, {data['cells']} cells run"),
+        ]
+        return _table(data, (), rows)
+
+    async def _session_list(self, words: list[str], parent: Message) -> Answer:
+        """Every session of this user."""
+        from wasm_kernel.sessions.listing import list_sessions
+
+        _none(words, "%session list")
+        await self._kernel.ready(parent)
+        found = await asyncio.to_thread(list_sessions, self._kernel.home.root)
+        now, here = datetime.now(UTC), self._kernel.live.session_id
+        data, rows = [], []
+        for s in found:
+            age = (now - s.updated_at).total_seconds() if s.updated_at else None
+            name = Path(s.notebook).name if s.notebook else ""
+            state = "this one" if s.session_id == here else "in use" if s.live else s.problem
+            data.append(
+                {
+                    "session_id": s.session_id,
+                    "title": s.title,
+                    "notebook": name or None,
+                    "size_bytes": s.size_bytes,
+                    "unused_seconds": None if age is None else round(age),
+                    "state": state,
+                }
+            )
+            unused = "" if age is None else format_duration(max(age, 0))
+            rows.append((s.session_id, s.title or name, format_size(s.size_bytes), unused, state))
+        total = format_size(sum(s.size_bytes for s in found))
+        header = ("session", "title or notebook", "size", "last used", "")
+        return _table(data, header, rows, numbers=(2, 3), caption=f"{len(found)} sessions, {total}")
+
+    async def _session_files(self, words: list[str], parent: Message) -> Answer:
+        """The files in /app, or in a folder of it."""
+        from wasm_kernel.sessions.files import list_session_files
+
+        live = await self._kernel.ready(parent)
+        folder = words[0].removeprefix("/app").strip("/") if words else ""
+        _none(words[1:], "%session files")
+        found = await asyncio.to_thread(list_session_files, live.session_id, self._kernel.home.root, folders=True)
+        shown = [f for f in found if not folder or f.startswith(f"{folder}/")]
+        if folder and not shown:
+            raise ConfigurationError(f"there is no folder {folder!r} with files in /app")
+        data = [{"path": f, "size": f.size, "kind": f.kind, "modified": f.modified_at.isoformat()} for f in shown]
+        rows = [
+            (
+                f + ("/" if f.kind == "folder" else ""),
+                "" if f.kind == "folder" else format_size(f.size),
+                f.modified_at.strftime("%Y-%m-%d %H:%M"),
+            )
+            for f in shown
+        ]
+        files = [f for f in shown if f.kind != "folder"]
+        caption = f"{len(files)} files, {format_size(sum(f.size for f in files))} in /app/{folder}".rstrip("/")
+        return _table(data, ("name", "size", "changed (UTC)"), rows, numbers=(1,), caption=caption)
+
+    async def _session_limits(self, words: list[str], parent: Message) -> Answer:
+        """Show or change limits."""
+        live = await self._kernel.ready(parent)
+        wanted = {}
+        for word in words:
+            name, equals, value = word.partition("=")
+            if not equals or not value:
+                raise ConfigurationError(f"{word!r} is no limit; write NAME=VALUE, such as memory=2G or timeout=60")
+            wanted[name] = value
+        if wanted:
+            policy = limits.changed(live.sandbox.policy, wanted, self._kernel.maxima)
+            self._kernel.home.policy = policy
+
+            async def change() -> Answer:
+                await asyncio.to_thread(live.change_policy, policy)
+                return self._limits_table(live)
+
+            return Answer(afterwards=change, last=False)
+        return self._limits_table(live)
+
+    def _limits_table(self, live: LiveSession) -> Answer:
+        policy, maxima = live.sandbox.policy, self._kernel.maxima
+        data, rows = {}, []
+        for name, limit in limits.LIMITS.items():
+            value = limits.current(policy, name)
+            data[name] = value
+            most = limits.current(limits.changed(policy, {name: maxima[name]}), name) if name in maxima else None
+            rows.append(
+                (name, limits.describe(name, value), limits.describe(name, most) if most else "", limit.meaning)
+            )
+        return _table(data, ("limit", "value", "maximum", "bounds"), rows, numbers=(1, 2))
+
+    async def _session_watch(self, words: list[str], parent: Message) -> Answer:
+        """Show after each cell which files it changed."""
+        if words not in (["on"], ["off"], []):
+            raise ConfigurationError(f"%session watch {' '.join(words)}: say on or off")
+        if words:
+            self._kernel.watch = words == ["on"]
+        state = "on" if self._kernel.watch else "off"
+        return _say(f"Changed files are {'shown after each cell' if self._kernel.watch else 'not shown'}.", state)
+
+    async def _session_reset(self, words: list[str], parent: Message) -> Answer:
+        """A fresh interpreter over the same files."""
+        _none(words, "%session reset")
+        live = await self._kernel.ready(parent)
+
+        async def reset() -> Answer:
+            await asyncio.to_thread(live.sandbox.reset)
+            self._kernel.forget_guest()
+            return _say("The interpreter is fresh; the files in /app are as they were.")
+
+        return Answer(afterwards=reset)
+
+    async def _session_new(self, words: list[str], parent: Message) -> Answer:
+        """A new, empty session for this notebook."""
+        _none(words, "%session new")
+        before = (await self._kernel.ready(parent)).session_id
+
+        async def move() -> Answer:
+            await self._kernel.move(self._kernel.home.move_to_new)
+            now = self._kernel.live.session_id
+            return _say(f"This notebook has a new session, {now}. The old one stays: %session attach {before}", now)
+
+        return Answer(afterwards=move)
+
+    async def _session_attach(self, words: list[str], parent: Message) -> Answer:
+        """Go on in another session."""
+        session_id = _one(words, "%session attach ID")
+        await self._kernel.ready(parent)
+
+        async def move() -> Answer:
+            await self._kernel.move(lambda now: self._kernel.home.move_to(session_id, now))
+            return _say(f"This notebook now uses session {session_id}, with a fresh interpreter.", session_id)
+
+        return Answer(afterwards=move)
+
+    async def _session_rename(self, words: list[str], parent: Message) -> Answer:
+        """Give the session a title."""
+        title = " ".join(words).strip()[:200]
+        if not title:
+            raise ConfigurationError("%session rename NAME: the name is missing")
+        live = await self._kernel.ready(parent)
+        record = read_record(live.folder)
+        if record is None:
+            raise ConfigurationError("this session has no metadata; its title cannot be kept")
+        write_record(live.folder, record.touched(datetime.now(UTC), title=title), sync=True)
+        return _say(f"This session is called {title!r} now.", title)
+
+    async def _session_delete(self, words: list[str], parent: Message) -> Answer:
+        """Delete a session and its files."""
+        from wasm_kernel.sessions.catalog import delete_session_workspace
+
+        sure = "--yes" in words
+        words = [w for w in words if w != "--yes"]
+        live = await self._kernel.ready(parent)
+        session_id = words[0] if words else live.session_id
+        _none(words[1:], "%session delete")
+        root = self._kernel.home.root
+        if not (root / session_id).is_dir():
+            raise ConfigurationError(f"there is no session {session_id}; `%session list` shows which there are")
+        if not sure:
+            here = "this session" if session_id == live.session_id else f"session {session_id}"
+            return _say(f"This would delete {here} and all its files. To do it: %session delete {session_id} --yes")
+
+        async def delete() -> Answer:
+            if session_id == live.session_id:
+                await self._kernel.move(self._kernel.home.move_to_new)
+            await asyncio.to_thread(delete_session_workspace, session_id, root, self._kernel.home.logger)
+            return _say(f"Session {session_id} and its files are deleted.", session_id)
+
+        return Answer(afterwards=delete) if session_id == live.session_id else await delete()
+
+    async def _session_export(self, words: list[str], parent: Message) -> Answer:
+        """Write the session to one file beside the notebook."""
+        from wasm_kernel.sessions.archive import export_session
+
+        name = _one(words, "%session export FILE.zip")
+        if Path(name).name != name or name.startswith("."):
+            raise ConfigurationError(f"{name!r} is no plain file name; the file is written beside the notebook")
+        live = await self._kernel.ready(parent)
+        notebook = self._kernel.home.notebook
+        target = (notebook.parent if notebook is not None else Path.cwd()) / name
+        if target.exists():
+            raise ConfigurationError(f"{name!r} is there already; choose another name")
+        await asyncio.to_thread(export_session, live.session_id, target, self._kernel.home.root)
+        return _say(f"Written: {target} ({format_size(target.stat().st_size)})", name)
+
+    def changed_files(self, result: SandboxResult) -> Answer:
+        """Which files a cell created, changed or deleted."""
+        rewritten = [name for name in result.files_modified if name not in set(result.files_created)]
+        kinds = (("+", result.files_created), ("~", rewritten), ("−", result.files_deleted))
+        rows = [(sign, name) for sign, names in kinds for name in names]
+        return _table(None, (), rows) if rows else Answer()
+
+    # ---- %prune
+
+    async def _prune(self, words: list[str]) -> Answer:
+        from wasm_kernel.sessions.pruning import plan_prune, prune_sessions
+
+        parser = _Usage("%prune", add_help=False)
+        parser.add_argument("--older-than", default=None)
+        parser.add_argument("--max-sessions", type=int, default=None)
+        parser.add_argument("--dry-run", action="store_true")
+        parser.add_argument("--yes", action="store_true")
+        options = parser.parse_args(words)
+        older = options.older_than
+        if older is None and options.max_sessions is None:
+            older = "24h"
+        kernel = self._kernel
+        root = kernel.home.root
+        here = frozenset([kernel.live.session_id]) if kernel.has_session else frozenset()
+        policy = RetentionPolicy(
+            max_age_hours=parse_duration(older) / 3600 if older is not None else None,
+            max_sessions=options.max_sessions,
+            keep=here,
+        )
+        if options.yes and not options.dry_run:
+            result = await asyncio.to_thread(prune_sessions, 0, root, logger=kernel.home.logger, policy=policy)
+            data = {"deleted": result.deleted_sessions, "reclaimed_bytes": result.reclaimed_bytes}
+            return _say(str(result) + "".join(f"\n{name}: {text}" for name, text in result.errors.items()), data)
+        found = await asyncio.to_thread(plan_prune, root, policy)
+        rows = [(d.session_id, format_duration(d.age_hours * 3600), format_size(d.size_bytes)) for d in found.remove]
+        freed = format_size(found.reclaimed_bytes)
+        data = {"would_delete": [d.session_id for d in found.remove], "would_reclaim_bytes": found.reclaimed_bytes}
+        if not rows:
+            return _say("No session would be deleted.", data)
+        caption = f"{len(rows)} sessions would be deleted, {freed} freed. To do it, add --yes."
+        return _table(data, ("session", "unused for", "size"), rows, numbers=(1, 2), caption=caption)
+
+    def prune_at_start(self) -> None:
+        """What the configuration asks for; on a thread, and never a kernel's failure."""
+        from wasm_kernel.sessions.pruning import prune_sessions
+
+        kernel = self._kernel
+        try:
+            wanted = dict(kernel.retention)
+            policy = RetentionPolicy(
+                max_age_hours=parse_duration(str(wanted["older_than"])) / 3600 if "older_than" in wanted else None,
+                max_sessions=wanted.get("max_sessions"),
+                max_total_bytes=parse_size(str(wanted["max_total"])) if "max_total" in wanted else None,
+                keep=frozenset([kernel.live.session_id]),
+            )
+            prune_sessions(0, kernel.home.root, logger=kernel.home.logger, policy=policy)
+        except Exception:
+            kernel.log.exception("the prune at the start failed")
+
+    # ---- %pip
+
+    async def _pip(self, words: list[str], parent: Message, cancelled: threading.Event) -> Answer:
+        raise ConfigurationError("%pip is not there yet")
+
+    # ---- completion
+
+    def complete(self, code: str, position: int) -> Message | None:
+        """Completions in a line of one of our magics; None elsewhere."""
+        line = code[:position].rpartition("\n")[2]
+        match = re.match(r"\s*(?:[\w\s,.]+=\s*)?%(session|prune|pip)\s+(.*)\Z", line)
+        if match is None:
+            return None
+        *before, word = match[2].split(" ")
+        first = [w for w in before if w]
+        choices: Sequence[str] = _SUBCOMMANDS[match[1]]
+        if match[1] == "session" and first:
+            choices = _ARGUMENTS.get(first[0], ())
+            if first[0] in ("attach", "delete"):
+                choices = [*choices, *self._known_ids()]
+        found = sorted(c for c in choices if c.startswith(word))
+        start = position - len(word)
+        return {"status": "ok", "matches": found, "cursor_start": start, "cursor_end": position, "metadata": {}}
+
+    def _known_ids(self) -> list[str]:
+        from wasm_kernel.model.records import is_session_id
+
+        try:
+            return [p.name for p in self._kernel.home.root.iterdir() if is_session_id(p.name)][:1000]
+        except OSError:
+            return []
+
+
+_SUBCOMMANDS: dict[str, tuple[str, ...]] = {
+    "session": tuple(
+        name.removeprefix("_session_") for name in vars(Commands) if re.fullmatch(r"_session_[a-z]+", name)
+    ),
+    "prune": ("--older-than", "--max-sessions", "--dry-run", "--yes"),
+    "pip": ("install", "list", "uninstall"),
+}
+_ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "watch": ("on", "off"),
+    "limits": tuple(f"{name}=" for name in limits.LIMITS),
+    "delete": ("--yes",),
+}
+
+
+def _none(words: list[str], usage: str) -> None:
+    if words:
+        raise ConfigurationError(f"{usage} does not take {words[0]!r}")
+
+
+def _one(words: list[str], usage: str) -> str:
+    if len(words) != 1:
+        raise ConfigurationError(f"{usage}: give exactly one")
+    return words[0]
+
+
+def _used(size: float, limit: float) -> Html:
+    label = f"{format_size(size)} of {format_size(limit)}"
+    return Html(render.bar(size / limit if limit else 1.0, label), label)

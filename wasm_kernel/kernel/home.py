@@ -1,0 +1,123 @@
+"""The session a kernel works in: found by its notebook, or by name, or made for this kernel alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wasm_kernel.errors import ConfigurationError, SessionLocked
+from wasm_kernel.host import image
+from wasm_kernel.host.ledger import SessionLock, lock_session
+from wasm_kernel.kernel import notebook as notebooks
+from wasm_kernel.model.policy import ExecutionPolicy
+from wasm_kernel.model.records import check_session_id
+from wasm_kernel.sessions.catalog import create_session_folder, delete_session_workspace, prepared_root
+from wasm_kernel.sessions.log import SandboxLogger
+from wasm_kernel.sessions.notebooks import Opened, follow_notebook, forget_notebook, open_notebook_session
+from wasm_kernel.sessions.session import LiveSession
+
+_RESTART_PATIENCE = 2.0  # the kernel before this one may still be on its way out
+
+
+@dataclass
+class Home:
+    """Where this kernel lives. Its methods block: they are called off the message loop."""
+
+    root: Path
+    policy: ExecutionPolicy
+    logger: SandboxLogger
+    connection_file: Path
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    notebook: Path | None = None
+    notes: list[str] = field(default_factory=list)  # what the person should be told with the next cell
+    temporary: bool = False  # nobody can come back to it: without files it is not kept
+
+    def open(self) -> LiveSession:
+        """Open the session. `ImageMissing` if the image has to be built first."""
+        img = image.load()
+        self.root = prepared_root(self.root)
+        found = self._find()
+        if found.note:
+            self.notes.append(found.note)
+        return self._live(found.session_id, found.folder, img, found.lock)
+
+    def _find(self) -> Opened:
+        named = self.environ.get("WASM_KERNEL_SESSION", "")
+        if named:
+            return self._by_name(named)
+        self.notebook = notebooks.from_environment(self.environ)
+        if self.notebook is not None:
+            return open_notebook_session(self.root, self.notebook, self.logger, wait=_RESTART_PATIENCE)
+        self.temporary = True
+        return Opened(*create_session_folder(self.root, self.logger))
+
+    def _by_name(self, session_id: str) -> Opened:
+        try:
+            check_session_id(session_id)
+            lock = lock_session(self.root, session_id, _RESTART_PATIENCE)
+        except (ValueError, SessionLocked) as e:
+            raise ConfigurationError(f"WASM_KERNEL_SESSION: {e}") from None
+        if not (self.root / session_id).is_dir():
+            lock.release()
+            _, folder, lock = create_session_folder(self.root, self.logger, session_id=session_id)
+        return Opened(session_id, self.root / session_id, lock)
+
+    def _live(self, session_id: str, folder: Path, img: image.Image, lock: SessionLock) -> LiveSession:
+        try:
+            return LiveSession(session_id, folder, img, self.policy, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    # ---- moving house
+
+    def move_to(self, session_id: str, now: LiveSession) -> LiveSession:
+        """Leave a session for another that exists; the notebook's, from now on."""
+        check_session_id(session_id)
+        if not (self.root / session_id).is_dir() or (self.root / session_id).is_symlink():
+            raise ConfigurationError(f"there is no session {session_id}; `%session list` shows which there are")
+        if session_id == now.session_id:
+            raise ConfigurationError(f"this is session {session_id} already")
+        lock = lock_session(self.root, session_id)
+        return self._move(Opened(session_id, self.root / session_id, lock), now)
+
+    def move_to_new(self, now: LiveSession) -> LiveSession:
+        """Leave a session for a new one."""
+        return self._move(Opened(*create_session_folder(self.root, self.logger)), now)
+
+    def _move(self, to: Opened, now: LiveSession) -> LiveSession:
+        live = self._live(to.session_id, to.folder, image.load(), to.lock)
+        if self.notebook is not None:
+            forget_notebook(self.root, now.session_id)
+            follow_notebook(self.root, to.session_id, self.notebook)
+        now.close()
+        self.temporary = False
+        return live
+
+    def follow(self, now: LiveSession) -> None:
+        """Ask the server whether the notebook was renamed."""
+        if self.notebook is not None:
+            where = notebooks.from_server(self.environ, self.connection_file)
+            if where is not None and where != self.notebook:
+                self.notebook = where
+                follow_notebook(self.root, now.session_id, where)
+
+    def leave(self, now: LiveSession) -> None:
+        """The kernel ends."""
+        now.close()
+        if self.temporary and not any(p.name[0] != "." for p in now.folder.iterdir()):
+            with contextlib.suppress(OSError, SessionLocked):
+                delete_session_workspace(now.session_id, self.root, self.logger)
+
+
+def default_root(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where sessions' folders are: `WASM_KERNEL_WORKSPACE`, or a folder of the user's, never the current one."""
+    given = environ.get("WASM_KERNEL_WORKSPACE")
+    if given:
+        return Path(given).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("wasm-kernel")) / "workspace"

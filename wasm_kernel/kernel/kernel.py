@@ -1,0 +1,596 @@
+"""The kernel: cells to the sandbox, what they give out to the front ends.
+
+The guest runs on the sandbox's own thread, so the main thread answers while a cell runs: completion (with nothing),
+widgets of the host, history. Interrupts come on the control channel's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+import zmq
+from traitlets import Bool, Dict, Float, Unicode
+
+from wasm_kernel import __version__
+from wasm_kernel.errors import ImageMissing, SandboxError, WasmKernelError
+from wasm_kernel.guest import wire
+from wasm_kernel.host.sandbox import Sandbox
+from wasm_kernel.kernel import cells
+from wasm_kernel.kernel.channels import Channels, readable
+from wasm_kernel.kernel.commands import Answer, Commands
+from wasm_kernel.kernel.history import History
+from wasm_kernel.kernel.home import Home
+from wasm_kernel.kernel.messages import MessageLoop, error_content
+from wasm_kernel.model.outcome import SandboxResult
+from wasm_kernel.sessions.session import LiveSession
+
+T = TypeVar("T")
+Message = dict[str, Any]
+_MESSAGE_TYPES = {
+    wire.DisplayData: "display_data",
+    wire.UpdateDisplay: "update_display_data",
+    wire.ExecuteResult: "execute_result",
+}
+_FOLLOW_SECONDS = 60.0  # between questions to the server whether the notebook was renamed
+_MOST_MAGICS = 1000  # per cell: a loop over a magic is fine, a flood is not
+
+
+@dataclass
+class _Run:
+    """One execute_request on its way."""
+
+    parent: Message
+    ident: Any
+    code: str
+    silent: bool
+    allow_stdin: bool
+    cell: cells.Cell = field(default_factory=cells.Cell)
+    magics_done: int = 0
+    afterwards: list[Callable[[], Awaitable[Answer]]] = field(default_factory=list)  # for when the guest is at rest
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+class WasmKernel(MessageLoop):
+    """A kernel whose code runs sealed in WebAssembly."""
+
+    implementation = "wasm_kernel"
+    implementation_version = __version__
+    banner = (
+        f"wasm-kernel {__version__}: Python in a WebAssembly sandbox. Files live in /app. "
+        "numpy's default integer is 32-bit here. Type %session? for help."
+    )
+    language_info = {
+        "name": "python",
+        "version": "3.15.0",
+        "mimetype": "text/x-python",
+        "codemirror_mode": {"name": "ipython", "version": 3},
+        "pygments_lexer": "ipython3",
+        "nbconvert_exporter": "python",
+        "file_extension": ".py",
+    }
+    help_links = [
+        {"text": "Python Reference", "url": "https://docs.python.org/3.15"},
+        {"text": "IPython Reference", "url": "https://ipython.org/documentation.html"},
+        {"text": "NumPy Reference", "url": "https://docs.scipy.org/doc/numpy/reference"},
+        {"text": "SciPy Reference", "url": "https://docs.scipy.org/doc/scipy/reference"},
+        {"text": "Matplotlib Reference", "url": "https://matplotlib.org/contents.html"},
+        {"text": "pandas Reference", "url": "https://pandas.pydata.org/pandas-docs/stable"},
+    ]
+
+    workspace_root = Unicode(
+        "", help="Where sessions' folders are. Default: WASM_KERNEL_WORKSPACE, else a folder of the user's own."
+    ).tag(config=True)
+    limits = Dict(
+        help="Limits at the start, by the names of %session limits: {'memory': '2G', 'timeout': '10m', …}."
+    ).tag(config=True)
+    maxima = Dict(help="What %session limits, and the configuration, may raise each limit to.").tag(config=True)
+    retention = Dict(
+        help="What to prune when a kernel starts: {'older_than': '30d', 'max_sessions': 200, 'max_total': '20G'}."
+    ).tag(config=True)
+    allow_pip = Bool(True, help="Whether %pip may install packages.").tag(config=True)
+    startup_code = Unicode("", help="Python run in every fresh guest, before the first cell.").tag(config=True)
+    interrupt_patience = Float(
+        0.0, help="Seconds to wait for more execute requests to abort after an error; as ipykernel's stop_on_error."
+    ).tag(config=True)
+
+    def __init__(self, channels: Channels, home: Home, opening: Future[LiveSession], **kwargs: Any) -> None:
+        super().__init__(channels, **kwargs)
+        self.home = home
+        self._opening: Future[LiveSession] | None = opening
+        self._live: LiveSession | None = None
+        self._history = History(home.root / ".wasm-kernel" / "history" / "none")
+        self.commands = Commands(self)
+        self._count = 1
+        self._guest = asyncio.Lock()  # one request at a time for the guest
+        self._running: _Run | None = None
+        self._last_run: _Run | None = None
+        self._building: Any = None
+        self._comms: dict[str, str] = {}
+        self._started = False  # whether the guest has run the startup code
+        self._pump_timer: asyncio.TimerHandle | None = None
+        self._followed = time.monotonic()
+        self.watch = False
+        for action in ("comm_open", "comm_msg", "comm_close"):
+            self.shell_handlers[action] = partial(self._comm, action)
+
+    def busy_with(self) -> Message | None:
+        """The request whose cell runs now."""
+        return self._running.parent if self._running is not None else None
+
+    # ---- the session and its guest
+
+    @property
+    def live(self) -> LiveSession:
+        """The open session."""
+        if self._live is None:
+            raise SandboxError("the session is not open yet")
+        return self._live
+
+    @property
+    def has_session(self) -> bool:
+        """Whether the session is open."""
+        return self._live is not None
+
+    async def ready(self, parent: Message) -> LiveSession:
+        """The open session; the first cell on a machine waits for the image, and sees how far it is."""
+        if self._live is None:
+            opening, self._opening = self._opening, None
+            try:
+                self._live = await (asyncio.wrap_future(opening) if opening else asyncio.to_thread(self.home.open))
+            except ImageMissing:
+                await asyncio.to_thread(self._build_image, parent)
+                self._live = await asyncio.to_thread(self.home.open)
+            self._moved_in()
+        return self._live
+
+    def _build_image(self, parent: Message) -> None:
+        from wasm_kernel.kernel.image_progress import ImageBuild
+
+        self._building = ImageBuild(partial(self.publish, parent))
+        try:
+            self._building.run()
+        finally:
+            self._building = None
+
+    def _moved_in(self) -> None:
+        live = self.live
+        self._history.close()
+        self._history = History(self.home.root / ".wasm-kernel" / "history" / f"{live.session_id}.sqlite")
+        self.forget_guest()
+        if self.retention:
+            self.loop.run_in_executor(None, self.commands.prune_at_start)
+
+    def forget_guest(self) -> None:
+        """The guest starts afresh: its widgets are gone, and its cells count from one."""
+        self._comms.clear()
+        self._started = False
+        self._count = 1
+
+    async def move(self, how: Callable[[LiveSession], LiveSession]) -> None:
+        """Go on in another session."""
+        self._live = await asyncio.to_thread(how, self.live)
+        self._moved_in()
+
+    async def in_guest(self, begin: Callable[[Sandbox, Callable[[str, Any], None]], None], run: _Run | None) -> Any:
+        """Let the guest do something, and wait for it without holding up the loop."""
+        live = await self.ready(run.parent if run else {})
+        future: asyncio.Future[Any] = self.loop.create_future()
+
+        def arrived(kind: str, value: Any) -> None:
+            if kind == "input":
+                self._ask_person(run, value)
+            elif kind == "magic":
+                self.loop.create_task(self._answer_magic(run, value))
+            elif future.done():
+                return
+            elif kind == "error":
+                future.set_exception(value)
+            else:
+                future.set_result(value)
+
+        def deliver(kind: str, value: Any) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                self.loop.call_soon_threadsafe(arrived, kind, value)
+
+        begin(live.sandbox, deliver)
+        return await future
+
+    def _show(self, run: _Run | None, event: wire.Event) -> None:
+        """What the guest gave, to the front ends. Called on the sandbox's thread."""
+        parent = run.parent if run is not None else {}
+        if isinstance(event, wire.Comm):
+            self._note_comm(event)
+            self.publish(parent, event.action, event.content, event.metadata, list(event.buffers))
+        elif run is not None and run.silent:
+            return
+        elif isinstance(event, wire.Stream):
+            self.publish(parent, "stream", {"name": event.name, "text": event.text})
+        elif isinstance(event, wire.ClearOutput):
+            self.publish(parent, "clear_output", {"wait": event.wait})
+        elif isinstance(event, wire.ErrorRaised):
+            content = {"ename": event.ename, "evalue": event.evalue, "traceback": event.traceback}
+            self.publish(parent, "error", content)
+        elif isinstance(event, wire.DisplayData | wire.UpdateDisplay | wire.ExecuteResult):
+            shown: Message = {"data": event.data, "metadata": event.metadata}
+            if isinstance(event, wire.ExecuteResult):
+                shown["execution_count"] = self.execution_count
+            else:
+                shown["transient"] = event.transient
+            self.publish(parent, _MESSAGE_TYPES[type(event)], shown)
+
+    def _note_comm(self, event: wire.Comm) -> None:
+        comm_id = event.content.get("comm_id")
+        if isinstance(comm_id, str):
+            if event.action == "comm_open":
+                self._comms[comm_id] = str(event.content.get("target_name", ""))
+            elif event.action == "comm_close":
+                self._comms.pop(comm_id, None)
+
+    # ---- execute
+
+    @property
+    def execution_count(self) -> int:
+        """The number of the cell that runs, or of the next one. ipykernel's base counts too: that is ignored."""
+        return self._count
+
+    @execution_count.setter
+    def execution_count(self, value: int) -> None:
+        pass
+
+    async def do_execute(
+        self,
+        code: str,
+        silent: bool,
+        store_history: bool = True,
+        user_expressions: Message | None = None,
+        allow_stdin: bool = False,
+        *,
+        cell_meta: Any = None,
+        cell_id: str | None = None,
+    ) -> Message:
+        """Run a cell. Whatever fails ends in an error reply: a cell never stays at [*]."""
+        run = _Run(self.get_parent("shell"), self._shell_parent_ident.get(), code, silent, allow_stdin)
+        options = {
+            "silent": silent,
+            "store_history": store_history,
+            "user_expressions": user_expressions or {},
+            "allow_stdin": allow_stdin,
+            "cell_id": cell_id,
+            "parent": _header(run.parent),
+        }
+        number = self._count
+        self._running = self._last_run = run
+        self._stop_pump()
+        try:
+            reply = await self._run_cell(run, options)
+        except asyncio.CancelledError:
+            raise
+        except KeyboardInterrupt:
+            reply = self._failed(run, "KeyboardInterrupt", "interrupted while the kernel worked for this cell")
+        except WasmKernelError as e:
+            reply = self._failed(run, type(e).__name__, str(e))
+        except Exception as e:
+            self.log.exception("the kernel failed while it ran a cell")
+            reply = self._failed(run, type(e).__name__, f"the kernel itself failed: {e}; restart it if this goes on")
+        finally:
+            self._running = None
+        if store_history and not silent:
+            self._history.add(number, code)
+            self._count += self._count == number  # not after a magic that started the guest afresh
+        return {**reply, "execution_count": number}
+
+    async def _run_cell(self, run: _Run, options: Message) -> Message:
+        run.cell = cells.read(run.code)
+        if run.cell.only_magics:
+            return await self._run_magics(run)
+        async with self._guest:
+            await self.ready(run.parent)
+            self._tell_notes(run)
+            if not self._started:
+                await self._run_startup_code(run)
+            options["execution_count"] = self._count
+            result: SandboxResult = await self.in_guest(
+                lambda sandbox, deliver: sandbox.begin_execute(
+                    run.code, deliver, on_event=partial(self._show, run), options=options
+                ),
+                run,
+            )
+            self._after_cell(result)
+        if result.success:
+            for action in run.afterwards:
+                self._show_answer(run, await action())
+        if self.watch and not run.silent:
+            self._show_answer(run, self.commands.changed_files(result))
+        return self._reply(run, result)
+
+    def _after_cell(self, result: SandboxResult) -> None:
+        self.live.refresh(result, self.home.logger)
+        self.commands.last_result = result
+        if result.outcome.state_lost:
+            self._comms.clear()
+        self._schedule_pump()
+        if time.monotonic() - self._followed > _FOLLOW_SECONDS:
+            self._followed = time.monotonic()
+            self.loop.run_in_executor(None, self.home.follow, self.live)
+
+    async def _run_startup_code(self, run: _Run) -> None:
+        self._started = True
+        if self.startup_code:
+            quiet = {"silent": False, "store_history": False, "user_expressions": {}, "allow_stdin": False}
+            await self.in_guest(
+                lambda sandbox, deliver: sandbox.begin_execute(
+                    self.startup_code, deliver, on_event=partial(self._show, run), options=quiet
+                ),
+                run,
+            )
+
+    def _tell_notes(self, run: _Run) -> None:
+        notes, self.home.notes = self.home.notes, []
+        if not run.silent:
+            for note in notes:
+                self.publish(run.parent, "stream", {"name": "stderr", "text": f"[wasm-kernel] {note}\n"})
+
+    def _reply(self, run: _Run, result: SandboxResult) -> Message:
+        reply: Message = {"user_expressions": {}, "payload": []}
+        if result.success:
+            for name, kind in (("user_expressions", dict), ("payload", list)):
+                value = result.reply.get(name)
+                if isinstance(value, kind):
+                    reply[name] = value
+            return {"status": "ok", **reply}
+        how, error = result.outcome, result.error
+        if result.reply.get("ename") == "UsageError" and not result.reply.get("traceback"):  # its text is on stderr
+            return {**error_content("UsageError", str(result.reply.get("evalue", ""))), **reply}
+        name, value = (error.name, error.value) if error else (how.cause, how.message)
+        traceback = error.traceback if error else []
+        if not traceback:  # nothing was shown yet: the guest could not say it itself
+            value = "\n→ ".join(part for part in (how.message, how.next_step) if part)
+            return {**self._failed(run, name, value), **reply}
+        if how.state_lost:
+            self.publish(run.parent, "stream", {"name": "stderr", "text": f"{how.message}\n"})
+        return {**error_content(name, value, traceback), **reply}
+
+    def _failed(self, run: _Run, name: str, value: str) -> Message:
+        """Show an error of ours in the cell, and the reply that goes with it."""
+        content = error_content(name, value, [f"\x1b[0;31m{name}\x1b[0m: {value}"])
+        if not run.silent:
+            self.publish(run.parent, "error", {key: content[key] for key in ("ename", "evalue", "traceback")})
+        return content
+
+    # ---- magics of the host
+
+    async def _run_magics(self, run: _Run) -> Message:
+        """A cell of nothing but our magics does not need the guest, which may be the reason for them."""
+        for magic in run.cell.magics:
+            answer = await self.commands.do(magic, run.parent, run.cancelled)
+            if answer.afterwards is not None:
+                answer = await answer.afterwards()
+            self._show_answer(run, answer)
+        if self._live is not None:
+            self._tell_notes(run)
+        return {"status": "ok", "user_expressions": {}, "payload": []}
+
+    async def _answer_magic(self, run: _Run | None, request: wire.HostMagic) -> None:
+        """The guest has come to a magic of ours: do it if the user's text holds it."""
+        sandbox = self.live.sandbox
+        magic = run.cell.find(request.name, request.line) if run is not None else None
+        if run is None or magic is None or run.magics_done >= _MOST_MAGICS:
+            sandbox.answer(wire.ANSWER_REFUSED)
+            return
+        run.magics_done += 1
+        try:
+            answer = await self.commands.do(magic, run.parent, run.cancelled)
+            if answer.afterwards is not None:
+                if answer.last and not magic.last:
+                    raise WasmKernelError(f"%{magic.name} {magic.line} must be the last line of its cell")
+                run.afterwards.append(answer.afterwards)
+            elif magic.shown:
+                self._show_answer(run, answer)
+            text = wire.ANSWER_TEXT + answer.json(used=magic.used)
+        except KeyboardInterrupt:
+            text = wire.ANSWER_INTERRUPTED
+        except Exception as e:
+            known = isinstance(e, WasmKernelError | ValueError | OSError)
+            if not known:
+                self.log.exception("%%%s failed", request.name)
+            text = wire.ANSWER_ERROR + (str(e) if known else f"the kernel itself failed: {e}").encode()
+        sandbox.answer(text)
+
+    def _show_answer(self, run: _Run, answer: Answer) -> None:
+        if not run.silent and (answer.text or answer.html):
+            data = {"text/plain": answer.text, **({"text/html": answer.html} if answer.html else {})}
+            self.publish(run.parent, "display_data", {"data": data, "metadata": {}, "transient": {}})
+
+    # ---- input
+
+    def _ask_person(self, run: _Run | None, request: wire.InputRequest) -> None:
+        """Ask the front end for a line; the guest waits, the loop does not."""
+        sandbox, stdin = self.live.sandbox, self.channels.stdin
+        if run is None or not run.allow_stdin:
+            sandbox.answer(wire.ANSWER_REFUSED)
+            return
+        while readable(stdin):
+            stdin.recv_multipart()  # an answer to an earlier question
+        content = {"prompt": request.prompt, "password": request.password}
+        self._wire.send(stdin, "input_request", content, run.parent, ident=run.ident)
+
+        def look() -> None:
+            if not sandbox.waits_for_answer or self._running is not run:
+                return
+            if readable(stdin):
+                reply: Any = None
+                with contextlib.suppress(Exception):  # a forged reply
+                    _, reply = self._wire.recv(stdin, zmq.NOBLOCK)
+                if reply:
+                    value = str(reply["content"].get("value", ""))
+                    eof = value == "\x04"
+                    sandbox.answer(wire.ANSWER_EOF if eof else wire.ANSWER_TEXT + value.encode("utf-8", "replace"))
+                    return
+            self.loop.call_later(0.02, look)
+
+        look()
+
+    # ---- small questions to the guest
+
+    async def _ask_guest(self, request: Message, otherwise: Message) -> Message:
+        """Ask the guest something small; ``otherwise`` when it is busy, or there is none yet to ask."""
+        if self._running is not None or self._guest.locked():
+            return otherwise
+        async with self._guest:
+            try:
+                reply = await self.in_guest(lambda sandbox, deliver: sandbox.begin_ask(request, (), deliver), None)
+            except (WasmKernelError, KeyboardInterrupt):
+                return otherwise
+        return otherwise if reply.get("status") == "error" else dict(reply)
+
+    async def do_complete(self, code: str, cursor_pos: int | None) -> Message:
+        """Completions, or none while a cell runs."""
+        position = len(code) if cursor_pos is None else cursor_pos
+        ours = self.commands.complete(code, position)
+        if ours is not None:
+            return ours
+        nothing = {"status": "ok", "matches": [], "cursor_start": position, "cursor_end": position, "metadata": {}}
+        return await self._ask_guest({"op": "complete", "code": code, "cursor_pos": position}, nothing)
+
+    async def do_inspect(
+        self, code: str, cursor_pos: int | None, detail_level: int = 0, omit_sections: Any = ()
+    ) -> Message:
+        """What is known of the object under the cursor."""
+        position = len(code) if cursor_pos is None else cursor_pos
+        request = {"op": "inspect", "code": code, "cursor_pos": position, "detail_level": detail_level}
+        nothing = {"status": "ok", "data": {}, "metadata": {}, "found": False}
+        return await self._ask_guest({**request, "omit_sections": list(omit_sections)}, nothing)
+
+    async def do_is_complete(self, code: str) -> Message:
+        """Whether the code could run as it is."""
+        return await self._ask_guest({"op": "is_complete", "code": code}, {"status": "unknown"})
+
+    async def history_request(self, stream: Any, ident: Any, parent: Message) -> None:
+        """What was run in this session, also by kernels before this one."""
+        with contextlib.suppress(WasmKernelError):
+            await self.ready(parent)
+        content = {"status": "ok", "history": self._history.answer(parent["content"])}
+        self._wire.send(stream, "history_reply", content, parent, ident)
+
+    # ---- comms
+
+    async def comm_info_request(self, stream: Any, ident: Any, parent: Message) -> None:
+        """Which comms are open: those of the guest went through here."""
+        target = parent["content"].get("target_name")
+        comms = {key: {"target_name": name} for key, name in self._comms.items() if target in (None, name)}
+        self._wire.send(stream, "comm_info_reply", {"status": "ok", "comms": comms}, parent, ident)
+
+    async def _comm(self, action: str, stream: Any, ident: Any, parent: Message) -> None:
+        """A widget's message for the guest; it waits for the cell that runs."""
+        if self._live is None:  # a page that is older than this kernel: nothing here knows its widgets
+            return
+        content = parent["content"]
+        request = {
+            "op": "comm",
+            "action": action,
+            "content": content,
+            "metadata": parent.get("metadata", {}),
+            "parent": _header(parent),
+        }
+        buffers = tuple(bytes(b) for b in parent.get("buffers", ()))
+        run = _Run(parent, ident, "", silent=False, allow_stdin=False)
+        self._note_comm(wire.Comm(action, content))
+        self._stop_pump()
+        async with self._guest:
+            with contextlib.suppress(SandboxError):
+                await self.in_guest(
+                    lambda sandbox, deliver: sandbox.begin_ask(
+                        request, buffers, deliver, on_event=partial(self._show, run)
+                    ),
+                    run,
+                )
+        self._schedule_pump()
+
+    # ---- background tasks of the guest
+
+    def _schedule_pump(self) -> None:
+        """asyncio tasks of the guest go on between cells."""
+        due = self._live.sandbox.next_task if self._live is not None else None
+        if due is not None:
+            self._pump_timer = self.loop.call_later(max(due, 0.005), lambda: self.loop.create_task(self._pump()))
+
+    def _stop_pump(self) -> None:
+        if self._pump_timer is not None:
+            self._pump_timer.cancel()
+            self._pump_timer = None
+
+    async def _pump(self) -> None:
+        if self._running is None and not self._guest.locked():
+            async with self._guest:
+                with contextlib.suppress(WasmKernelError):
+                    await self.in_guest(
+                        lambda sandbox, deliver: sandbox.begin_ask(
+                            {"op": "pump"}, (), deliver, on_event=partial(self._show, self._last_run)
+                        ),
+                        self._last_run,
+                    )
+            self._schedule_pump()
+
+    # ---- control
+
+    # ---- ending
+
+    def interrupt(self) -> None:
+        """KeyboardInterrupt in what runs. Called on any thread."""
+        running, building, live = self._running, self._building, self._live
+        if running is not None:
+            running.cancelled.set()
+        if building is not None:
+            building.cancel()
+        if live is not None:
+            live.sandbox.interrupt()
+
+    async def interrupt_request(self, stream: Any, ident: Any, parent: Message) -> None:
+        """Runs on the control thread, whatever the cell does."""
+        self.interrupt()
+        self._wire.send(stream, "interrupt_reply", {"status": "ok"}, parent, ident=ident)
+
+    async def debug_request(self, stream: Any, ident: Any, parent: Message) -> None:
+        """There is no debugger; kernel_info does not claim one."""
+        content = error_content("NotImplementedError", "this kernel has no debugger; %debug works after an error")
+        self._wire.send(stream, "debug_reply", content, parent, ident=ident)
+
+    async def _no_subshells(self, stream: Any, ident: Any, parent: Message) -> None:
+        kind = parent["header"]["msg_type"].replace("_request", "_reply")
+        if kind == "list_subshell_reply":
+            content: Message = {"status": "ok", "subshell_id": []}
+        else:
+            content = error_content("NotImplementedError", "this kernel has no subshells: its guest has one thread")
+        self._wire.send(stream, kind, content, parent, ident=ident)
+
+    async def shutdown_request(self, stream: Any, ident: Any, parent: Message) -> None:
+        """End, or make room for the kernel that comes after a restart. Front ends are told on both channels."""
+        content = await self.do_shutdown(bool(parent["content"].get("restart")))
+        self._wire.send(stream, "shutdown_reply", content, parent, ident=ident)
+        self.publish(parent, "shutdown_reply", content)
+        if stream is not self.channels.control:
+            self.loop.call_later(0.05, self._stop)
+
+    def end(self) -> None:
+        """The guest's memory goes; its files stay."""
+        self.interrupt()
+        live = self._live
+        if live is not None:
+            self.home.leave(live)
+        elif self._opening is not None and self._opening.done() and self._opening.exception() is None:
+            self.home.leave(self._opening.result())
+        self._history.close()
+
+
+def _header(parent: Message) -> Message:
+    """What the guest may know of a request: enough for ipywidgets.Output to capture what it leads to."""
+    header = parent.get("header", {})
+    return {"msg_id": header.get("msg_id", ""), "msg_type": header.get("msg_type", "")}

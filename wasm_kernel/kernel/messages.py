@@ -1,0 +1,301 @@
+"""How messages reach their handlers, which are ipykernel's: one loop for the shell channel, one thread for control.
+
+ipykernel's own way, through tornado's streams and several threads, takes longer than a cell of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Awaitable, Coroutine
+from typing import Any
+
+import zmq
+from ipykernel.kernelbase import Kernel
+from jupyter_client.session import Session
+
+from wasm_kernel.kernel.channels import Channels, readable
+
+Message = dict[str, Any]
+# Answered at once while a cell runs. The others wait for their turn, as in ipykernel.
+_AT_ONCE = (
+    "kernel_info_request",
+    "complete_request",
+    "inspect_request",
+    "is_complete_request",
+    "history_request",
+    "comm_info_request",
+    "connect_request",
+)
+_NEEDS_THE_GUEST = ("execute_request", "complete_request", "inspect_request", "is_complete_request")
+_SUBSHELLS = ("create_subshell_request", "delete_subshell_request", "list_subshell_request")
+
+
+class CountingSession(Session):
+    """A `Session` whose message ids are different from each other whichever threads ask for them."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._numbers = itertools.count()
+        super().__init__(**kwargs)
+
+    @property
+    def msg_id(self) -> str:
+        return f"{self.session}_{os.getpid()}_{next(self._numbers)}"
+
+
+class MessageLoop(Kernel):
+    """A kernel's messages: received, dispatched, answered whatever happens."""
+
+    _execute_sleep = 0  # ipykernel waits for its IOPub thread; there is none here
+
+    def __init__(self, channels: Channels, **kwargs: Any) -> None:
+        super().__init__(
+            iopub_socket=channels.iopub,
+            stdin_socket=channels.stdin,
+            log=logging.getLogger("wasm_kernel.kernel"),
+            **kwargs,
+        )
+        self.channels = channels
+        self.record_ports(channels.ports)
+        self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        self._waiting: deque[tuple[Any, Message]] = deque()
+        self._arrived = asyncio.Event()
+        self._stopping = threading.Event()
+        for name in _SUBSHELLS:
+            self.control_handlers[name] = self._no_subshells
+        channels.iopub.welcome = self._welcome
+
+    # ---- what a kernel says about itself
+
+    def busy_with(self) -> Message | None:
+        """The request whose cell runs now."""
+        return None
+
+    def interrupt(self) -> None:
+        """Stop what runs. Called on any thread."""
+
+    def end(self) -> None:
+        """The kernel is about to end. Called on any thread, perhaps twice."""
+
+    # ---- the loop
+
+    def serve(self) -> None:
+        """Answer until somebody shuts the kernel down, or its parent is gone."""
+        self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        self.loop.add_reader(self.channels.shell.FD, self._read_shell)
+        self.loop.add_signal_handler(signal.SIGINT, self.interrupt)
+        self.loop.add_signal_handler(signal.SIGTERM, self._terminate)
+        control = threading.Thread(target=self._serve_control, name="wasm-kernel-control", daemon=True)
+        control.start()
+        self._publish_status("starting", "shell")
+        self.loop.call_soon(self._read_shell)
+        worker = self.loop.create_task(self._serve_shell())
+        try:
+            self.loop.run_forever()
+        finally:
+            self._stopping.set()
+            worker.cancel()
+            control.join(5)
+            self.channels.close()
+
+    def _read_shell(self) -> None:
+        """Take what has arrived. Its file descriptor only signals changes, so everything is taken each time."""
+        shell = self.channels.shell
+        while not shell.closed and readable(shell):
+            frames = shell.recv_multipart()
+            try:
+                idents, rest = self._wire.feed_identities(frames)
+                message = self._wire.deserialize(rest)
+            except Exception as e:  # noqa: BLE001 - a forged or broken message must not end the kernel
+                self.log.error("a message was refused: %s", e)
+                continue
+            if self.busy_with() is not None and message["header"]["msg_type"] in _AT_ONCE:
+                self.loop.create_task(self._dispatch(idents, message))
+            else:
+                self._waiting.append((idents, message))
+        if self._waiting:
+            self._arrived.set()
+
+    async def _serve_shell(self) -> None:
+        while True:
+            while not self._waiting:
+                self._arrived.clear()
+                await self._arrived.wait()
+            await self._dispatch(*self._waiting.popleft())
+            self._read_shell()
+
+    async def _dispatch(self, idents: Any, message: Message) -> None:
+        """One request: busy, its handler, idle. Whatever fails ends in a reply."""
+        self.set_parent(idents, message, channel="shell")
+        kind = message["header"]["msg_type"]
+        self._publish_status("busy", "shell", message)
+        try:
+            if message.pop("aborted", False):
+                self._send_abort_reply(self.channels.shell, message, idents)
+            elif (handler := self.shell_handlers.get(kind)) is None:
+                self.log.warning("unknown message type: %r", kind)
+            else:
+                await handler(self.channels.shell, idents, message)
+        except Exception as e:
+            self.log.exception("%s failed", kind)
+            content = error_content(type(e).__name__, f"the kernel itself failed: {e}; restart it if this goes on")
+            if kind.endswith("_request"):
+                self._wire.send(self.channels.shell, kind.replace("_request", "_reply"), content, message, idents)
+        self._publish_status("idle", "shell", message)
+        running = self.busy_with()
+        if running is not None:  # this was answered meanwhile; front ends show the last status they saw
+            self._publish_status("busy", "shell", running)
+
+    def _abort_queues(self, subshell_id: str | None = None) -> None:
+        """After an error: cells that were sent already are not run."""
+        self._read_shell()
+        for _, message in self._waiting:
+            if message["header"]["msg_type"] == "execute_request":
+                message["aborted"] = True
+
+    def _serve_control(self) -> None:
+        """The control channel, and who subscribes to IOPub; also notices when the parent process is gone."""
+        control, iopub = self.channels.control, self.channels.iopub
+        parent = os.getppid()
+        poller = zmq.Poller()
+        poller.register(control, zmq.POLLIN)
+        poller.register(iopub.fd, zmq.POLLIN)
+        while not self._stopping.is_set():
+            ready = dict(poller.poll(500))
+            if iopub.fd in ready:
+                iopub.look_for_subscribers()
+            if control in ready:
+                self._answer_control(control.recv_multipart())
+            elif os.getppid() != parent:
+                self.log.warning("the process that started this kernel is gone; it ends")
+                self.end()
+                self._stop()
+
+    def _answer_control(self, frames: list[bytes]) -> None:
+        try:
+            idents, rest = self._wire.feed_identities(frames)
+            message = self._wire.deserialize(rest)
+        except Exception as e:  # noqa: BLE001 - as on the shell channel
+            self.log.error("a message was refused: %s", e)
+            return
+        self.set_parent(idents, message, channel="control")
+        kind = message["header"]["msg_type"]
+        self._publish_status("busy", "control", message)
+        handler = self.control_handlers.get(kind)
+        try:
+            if kind in _NEEDS_THE_GUEST:
+                content = error_content("WrongChannel", f"send {kind} on the shell channel: control is for interrupts")
+                self._wire.send(self.channels.control, kind.replace("_request", "_reply"), content, message, idents)
+            elif handler is None:
+                self.log.warning("unknown message type on control: %r", kind)
+            else:
+                _drive(handler(self.channels.control, idents, message))
+        except Exception as e:
+            self.log.exception("%s failed on the control channel", kind)
+            content = error_content(type(e).__name__, str(e))
+            self._wire.send(self.channels.control, kind.replace("_request", "_reply"), content, message, idents)
+        self._publish_status("idle", "control", message)
+        if kind == "shutdown_request":
+            self._stop()
+
+    @property
+    def _wire(self) -> Session:
+        assert self.session is not None
+        return self.session
+
+    def _welcome(self, topic: bytes) -> list[bytes]:
+        """The frames of iopub_welcome: a client that sees it knows that it misses nothing from here on."""
+        content = {"subscription": topic.decode("utf-8", "replace")}
+        message = {
+            "header": self._wire.msg_header("iopub_welcome"),
+            "parent_header": {},
+            "metadata": {},
+            "content": content,
+        }
+        frames: list[bytes] = self._wire.serialize(message)
+        return [topic, *frames] if topic else frames
+
+    def publish(self, parent: Message, kind: str, content: Message, metadata: Any = None, buffers: Any = None) -> None:
+        """Send something to every front end. Called on any thread."""
+        self._wire.send(
+            self.iopub_socket, kind, content, parent, ident=self._topic(kind), metadata=metadata, buffers=buffers
+        )
+
+    # ---- requests that need no guest
+
+    @property
+    def kernel_info(self) -> Message:
+        """What a client is told first. Neither a debugger nor subshells are claimed."""
+        return {
+            "protocol_version": "5.5",
+            "implementation": self.implementation,
+            "implementation_version": self.implementation_version,
+            "language_info": self.language_info,
+            "banner": self.banner,
+            "help_links": list(self.help_links),
+            "supported_features": [],
+        }
+
+    async def interrupt_request(self, stream: Any, ident: Any, parent: Message) -> None:
+        """Runs on the control thread, whatever the cell does."""
+        self.interrupt()
+        self._wire.send(stream, "interrupt_reply", {"status": "ok"}, parent, ident=ident)
+
+    async def debug_request(self, stream: Any, ident: Any, parent: Message) -> None:
+        """There is no debugger; kernel_info does not claim one."""
+        content = error_content("NotImplementedError", "this kernel has no debugger; %debug works after an error")
+        self._wire.send(stream, "debug_reply", content, parent, ident=ident)
+
+    async def _no_subshells(self, stream: Any, ident: Any, parent: Message) -> None:
+        kind = parent["header"]["msg_type"].replace("_request", "_reply")
+        if kind == "list_subshell_reply":
+            content: Message = {"status": "ok", "subshell_id": []}
+        else:
+            content = error_content("NotImplementedError", "this kernel has no subshells: its guest has one thread")
+        self._wire.send(stream, kind, content, parent, ident=ident)
+
+    async def shutdown_request(self, stream: Any, ident: Any, parent: Message) -> None:
+        """End, or make room for the kernel that comes after a restart. Front ends are told on both channels."""
+        content = await self.do_shutdown(bool(parent["content"].get("restart")))
+        self._wire.send(stream, "shutdown_reply", content, parent, ident=ident)
+        self.publish(parent, "shutdown_reply", content)
+        if stream is not self.channels.control:
+            self.loop.call_later(0.05, self._stop)
+
+    async def do_shutdown(self, restart: bool) -> Message:
+        """Let go of everything."""
+        self.end()
+        return {"status": "ok", "restart": restart}
+
+    def _terminate(self) -> None:
+        self.end()
+        self._stop()
+
+    def _stop(self) -> None:
+        self._stopping.set()
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self.loop.stop)
+
+
+def error_content(name: str, value: str, traceback: list[str] | None = None) -> Message:
+    """What a reply, or an error shown in a cell, says."""
+    return {"status": "error", "ename": name, "evalue": value, "traceback": traceback or []}
+
+
+def _drive(coroutine: Awaitable[Any]) -> None:
+    """Run a handler that never waits for anything to its end, without an event loop."""
+    assert isinstance(coroutine, Coroutine)
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return
+    coroutine.close()
+    raise RuntimeError("a handler of the control channel waited for something")

@@ -1,0 +1,63 @@
+"""Which notebook this kernel works for, if it works for one. Jupyter does not say so in any message."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_PATIENCE = 3.0  # seconds for the server's answer
+
+
+def from_environment(environ: Mapping[str, str]) -> Path | None:
+    """The notebook that the server named when it started this kernel."""
+    name = environ.get("JPY_SESSION_NAME", "")
+    # A kernel started from within another kernel inherits that one's variable: only our own server's word counts.
+    if not name.endswith(".ipynb") or _server(environ) is None:
+        return None
+    return _absolute(Path(name))
+
+
+def from_server(environ: Mapping[str, str], connection_file: Path) -> Path | None:
+    """Where the notebook is now, as the server's list of sessions says: it may have been renamed meanwhile."""
+    import http.client
+    import urllib.parse
+    import urllib.request
+
+    server = _server(environ)
+    kernel_id = connection_file.stem.removeprefix("kernel-")
+    if server is None:
+        return None
+    token = server.get("token") or environ.get("JUPYTERHUB_API_TOKEN", "")
+    url = urllib.parse.urljoin(str(server.get("url", "")), "api/sessions")
+    request = urllib.request.Request(url, headers={"Authorization": f"token {token}"})
+    try:
+        with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+            sessions = json.loads(answer.read(8 << 20))
+        path = next(s["path"] for s in sessions if s["kernel"]["id"] == kernel_id)
+        root = str(server.get("root_dir") or server.get("notebook_dir") or "")
+    except (OSError, ValueError, KeyError, TypeError, StopIteration, http.client.HTTPException):
+        return None
+    if not path.endswith(".ipynb") or not root:
+        return None
+    return _absolute(Path(root).expanduser() / path)
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.normpath(path.absolute()))  # links as they are: a notebook is where its user sees it
+
+
+def _server(environ: Mapping[str, str]) -> dict[str, Any] | None:
+    """What the server that is this process's parent wrote down about itself."""
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    parent = environ.get("JPY_PARENT_PID", "")
+    if not parent.isdigit():
+        return None
+    try:
+        found = json.loads((Path(jupyter_runtime_dir()) / f"jpserver-{parent}.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,183 @@
+"""What can be asked for by `%pip install`, what comes of it, and what to use instead of what cannot come."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from packaging.markers import UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from wasm_kernel.errors import PackageError
+
+GUEST_PYTHON = "3.15"
+_LONGEST = 300
+_ADDRESS = re.compile(r"://|^[a-z+]+:|[/\\]|\s@\s|^[.~]|\.(whl|zip|tar|gz|bz2|xz|txt)$|^\w[\w.\[\],-]*@", re.IGNORECASE)
+# What the requirement's markers are judged by: ours to do, because pip would judge by the host.
+_GUEST = {
+    "implementation_name": "cpython",
+    "implementation_version": f"{GUEST_PYTHON}.0",
+    "os_name": "posix",
+    "platform_machine": "wasm32",
+    "platform_python_implementation": "CPython",
+    "platform_release": "",
+    "platform_system": "wasi",
+    "platform_version": "",
+    "python_full_version": f"{GUEST_PYTHON}.0",
+    "python_version": GUEST_PYTHON,
+    "sys_platform": "wasi",
+    "extra": "",
+}
+
+_NO_NETWORK = "it cannot connect anywhere: there is no network in the sandbox"
+# Where it is known: what the image has for the same purpose.
+_INSTEAD = {
+    **dict.fromkeys(("polars", "polars-runtime-32", "vaex", "modin", "fireducks", "datatable"), "pandas is there"),
+    **dict.fromkeys(
+        ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "jaxlib", "xgboost", "lightgbm", "catboost"),
+        "scikit-learn is there",
+    ),
+    **dict.fromkeys(
+        ("psycopg2", "psycopg2-binary", "psycopg-binary", "mysqlclient", "duckdb", "asyncpg", "pymssql"),
+        "sqlite3 is there",
+    ),
+    **dict.fromkeys(
+        ("pyarrow", "fastparquet"), "pandas reads and writes CSV, JSON and Excel, but no Parquet, in the sandbox"
+    ),
+    **dict.fromkeys(("opencv-python", "opencv-python-headless", "scikit-image"), "pillow and scipy.ndimage are there"),
+    **dict.fromkeys(("numba", "cython", "cffi", "llvmlite"), "numpy and scipy are there"),
+    **dict.fromkeys(("cvxpy", "ortools"), "scipy.optimize is there"),
+    **dict.fromkeys(("orjson", "ujson"), "json is there"),
+    **dict.fromkeys(("pydantic-core", "msgspec"), "attrs and dataclasses are there"),
+    **dict.fromkeys(("psutil", "pyzmq", "tornado"), "there are no processes and no network in the sandbox"),
+    "selectolax": "lxml and beautifulsoup4 are there",
+    "pymupdf": "pypdf is there",
+    "gensim": "scikit-learn is there",
+    "spacy": "regex and scikit-learn are there",
+}
+# These install, but are not all there.
+_BUT = {
+    **dict.fromkeys(("requests", "httpx", "aiohttp", "urllib3", "openai", "boto3", "yfinance"), _NO_NETWORK),
+    **dict.fromkeys(("pymysql", "pg8000", "redis", "pymongo"), _NO_NETWORK),
+    "pydantic": "later versions than this one are compiled",
+}
+
+
+@dataclass(frozen=True)
+class Package:
+    """An installed package.
+
+    Attributes:
+        name: As it calls itself.
+        version: Its version.
+        built_in: Whether it is part of the image: in every session, and not to be changed.
+        requested: Whether it was asked for, rather than came with another.
+    """
+
+    name: str
+    version: str
+    built_in: bool = False
+    requested: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+@dataclass(frozen=True)
+class PackageChange:
+    """What an install or uninstall did.
+
+    Attributes:
+        added: Packages that are new.
+        updated: Packages in another version than before, as (old, new). A running guest that imported the old one
+            keeps it until it is started afresh.
+        removed: Packages that are gone.
+        present: Packages asked for that were there already.
+        notes: Sentences a person should read.
+    """
+
+    added: list[Package] = field(default_factory=list)
+    updated: list[tuple[Package, Package]] = field(default_factory=list)
+    removed: list[Package] = field(default_factory=list)
+    present: list[Package] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        parts = []
+        if self.added:
+            parts.append(f"Installed {', '.join(map(str, self.added))}")
+        if self.updated:
+            parts.append("Changed " + ", ".join(f"{old} to {new.version}" for old, new in self.updated))
+        if self.removed:
+            parts.append(f"Removed {', '.join(map(str, self.removed))}")
+        if self.present:
+            parts.append(f"Already there: {', '.join(map(str, self.present))}")
+        return "; ".join(parts) or "Nothing to do"
+
+
+def key_of(name: str) -> str:
+    """A package's name as it is compared."""
+    return str(canonicalize_name(name))
+
+
+def parse_requirement(text: str) -> Requirement:
+    """A requirement as it stands in a notebook: a name, with extras, versions and markers if wanted, nothing else.
+
+    Options, addresses and paths are refused: whoever writes a cell could have the host read or run them.
+    """
+    shown = repr(text)[:80]
+    if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST or not text.isprintable():
+        raise PackageError("requirement", f"{shown} is not a package's name")
+    text = text.strip()
+    if text.startswith("-"):
+        raise PackageError("requirement", f"{shown} is an option; only names with versions can be installed here")
+    before_marker = text.partition(";")[0]
+    if _ADDRESS.search(before_marker.strip()):
+        raise PackageError(
+            "requirement", f"{shown} is an address or a path; only packages of the registry can be installed here"
+        )
+    try:
+        parsed = Requirement(text)
+    except InvalidRequirement:
+        raise PackageError(
+            "requirement", f"{shown} is not a requirement; write NAME, NAME==1.2 or NAME[extra]>=1,<2"
+        ) from None
+    if parsed.url is not None or any(part.operator == "===" for part in parsed.specifier):
+        raise PackageError("requirement", f"{shown} cannot be installed here; write NAME, NAME==1.2 or NAME>=1,<2")
+    return parsed
+
+
+def applies(requirement: Requirement) -> bool:
+    """Whether a requirement's markers hold in the guest."""
+    try:
+        return requirement.marker is None or requirement.marker.evaluate(_GUEST)
+    except UndefinedEnvironmentName:
+        return False
+
+
+def plain(requirement: Requirement) -> str:
+    """A requirement without its markers: nothing in it that an installer could take for anything else."""
+    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+    return f"{requirement.name}{extras}{requirement.specifier}"
+
+
+def why_not_compiled(name: str, asked: Iterable[str]) -> str:
+    """The sentence for a package that has no wheel in pure Python."""
+    instead = _INSTEAD.get(key_of(name), "")
+    wanted = [a for a in asked if key_of(a) != key_of(name)]
+    if key_of(name) in {key_of(a) for a in asked} or not wanted:
+        return _joined(f"{name} has no wheel in pure Python, and the sandbox cannot run compiled ones", instead)
+    instead = instead or next((i for i in (_INSTEAD.get(key_of(a), "") for a in wanted) if i), "")
+    subject, verb = (wanted[0], "needs") if len(wanted) == 1 else (", ".join(wanted), "need")
+    return _joined(f"{subject} {verb} {name}, which is compiled and cannot run in the sandbox", instead)
+
+
+def _joined(sentence: str, more: str) -> str:
+    return f"{sentence}; {more}" if more else sentence
+
+
+def notes_on(added: Iterable[Package]) -> list[str]:
+    """What should be known of packages that were just installed."""
+    return [f"{p.name} is installed, but {_BUT[key_of(p.name)]}" for p in added if key_of(p.name) in _BUT]

@@ -1,0 +1,68 @@
+"""What there is below a workspace root, for people: every session with its size, age, notebook and state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from wasm_kernel.host.ledger import read_record
+from wasm_kernel.model.records import BadRecord, SessionRecord
+from wasm_kernel.sessions.pruning import existing_root, survey
+
+
+@dataclass(frozen=True)
+class SessionSummary:
+    """One session.
+
+    Attributes:
+        session_id: Its name.
+        created_at: None when its metadata does not say, or cannot be read.
+        updated_at: Likewise.
+        size_bytes: All its files.
+        live: Whether somebody uses it now.
+        problem: ``no_metadata``, ``corrupted_metadata``, ``symlink``, ``mount_inside`` or empty.
+        title: What a person called it.
+        notebook: The path of its notebook, if it has one.
+        execution_count: Cells run so far.
+    """
+
+    session_id: str
+    created_at: datetime | None
+    updated_at: datetime | None
+    size_bytes: int
+    live: bool
+    problem: str = ""
+    title: str = ""
+    notebook: str = ""
+    execution_count: int = 0
+
+
+def list_sessions(workspace_root: Path | str | None = None) -> list[SessionSummary]:
+    """Every session below a root, the last used first."""
+    root = existing_root(workspace_root)
+    found = []
+    for facts in survey(root, named=True).sessions:
+        record: SessionRecord | None = None
+        if facts.problem != "symlink":
+            try:
+                record = read_record(root / facts.session_id)
+            except BadRecord:
+                record = None
+        extra: dict[str, Any] = record.extra if record is not None else {}
+        count = extra.get("execution_count")
+        found.append(
+            SessionSummary(
+                facts.session_id,
+                record.created_at if record is not None else None,
+                record.updated_at if record is not None else None,
+                facts.size_bytes,
+                facts.live,
+                facts.problem,
+                str(extra.get("title") or "")[:200],
+                str(extra.get("notebook") or "")[:4096],
+                count if isinstance(count, int) else 0,
+            )
+        )
+    return sorted(found, key=lambda s: (s.updated_at is None, -(s.updated_at.timestamp() if s.updated_at else 0)))

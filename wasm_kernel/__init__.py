@@ -9,34 +9,33 @@
 
 from typing import TYPE_CHECKING, Any
 
-from wasm_kernel.errors import (
-    ConfigurationError,
-    ImageError,
-    ImageMissing,
-    SandboxBusy,
-    SandboxClosed,
-    SandboxError,
-    SessionLocked,
-    WasmKernelError,
-)
-from wasm_kernel.guest.wire import (
-    ClearOutput,
-    Comm,
-    DisplayData,
-    ErrorRaised,
-    Event,
-    ExecuteResult,
-    InputRequest,
-    Stream,
-    UpdateDisplay,
-)
-from wasm_kernel.model.outcome import GuestError, Outcome, OutcomeKind, SandboxResult
-from wasm_kernel.model.policy import ExecutionPolicy
-from wasm_kernel.sessions.log import SandboxLogger
-from wasm_kernel.sessions.sandboxes import BaseSandbox, RuntimeType, create_sandbox
-
 if TYPE_CHECKING:
+    from wasm_kernel.errors import (
+        ConfigurationError,
+        ImageError,
+        ImageMissing,
+        PackageError,
+        SandboxBusy,
+        SandboxClosed,
+        SandboxError,
+        SessionLocked,
+        WasmKernelError,
+    )
+    from wasm_kernel.guest.wire import (
+        ClearOutput,
+        Comm,
+        DisplayData,
+        ErrorRaised,
+        Event,
+        ExecuteResult,
+        InputRequest,
+        Stream,
+        UpdateDisplay,
+    )
     from wasm_kernel.host.folder import PathRefused
+    from wasm_kernel.model.outcome import GuestError, Outcome, OutcomeKind, SandboxResult
+    from wasm_kernel.model.packages import Package, PackageChange
+    from wasm_kernel.model.policy import ExecutionPolicy
     from wasm_kernel.model.records import SessionRecord
     from wasm_kernel.model.retention import RetentionPolicy
     from wasm_kernel.sessions.archive import ArchiveResult, BadArchive, archive_sessions, export_session, import_session
@@ -54,13 +53,49 @@ if TYPE_CHECKING:
         read_session_file,
         write_session_file,
     )
+    from wasm_kernel.sessions.log import SandboxLogger
+    from wasm_kernel.sessions.packages import install_packages, list_packages, uninstall_packages
     from wasm_kernel.sessions.pruning import PruneResult, prune_sessions
+    from wasm_kernel.sessions.sandboxes import BaseSandbox, RuntimeType, create_sandbox
 
 __version__ = "0.1.0"
 
-# Imported when first asked for: a kernel's first cell needs none of them.
+# Imported when first asked for: a kernel must listen on its sockets before it imports anything else.
 _LATER = {
+    **dict.fromkeys(
+        (
+            "ConfigurationError",
+            "ImageError",
+            "ImageMissing",
+            "PackageError",
+            "SandboxBusy",
+            "SandboxClosed",
+            "SandboxError",
+            "SessionLocked",
+            "WasmKernelError",
+        ),
+        "errors",
+    ),
+    **dict.fromkeys(
+        (
+            "ClearOutput",
+            "Comm",
+            "DisplayData",
+            "ErrorRaised",
+            "Event",
+            "ExecuteResult",
+            "InputRequest",
+            "Stream",
+            "UpdateDisplay",
+        ),
+        "guest.wire",
+    ),
+    **dict.fromkeys(("GuestError", "Outcome", "OutcomeKind", "SandboxResult"), "model.outcome"),
+    "ExecutionPolicy": "model.policy",
+    "SandboxLogger": "sessions.log",
+    **dict.fromkeys(("BaseSandbox", "RuntimeType", "create_sandbox"), "sessions.sandboxes"),
     "PathRefused": "host.folder",
+    **dict.fromkeys(("Package", "PackageChange"), "model.packages"),
     "SessionRecord": "model.records",
     "RetentionPolicy": "model.retention",
     **dict.fromkeys(
@@ -81,6 +116,7 @@ _LATER = {
         ),
         "sessions.files",
     ),
+    **dict.fromkeys(("install_packages", "list_packages", "uninstall_packages"), "sessions.packages"),
     **dict.fromkeys(("PruneResult", "prune_sessions"), "sessions.pruning"),
 }
 
@@ -117,6 +153,9 @@ __all__ = [
     "InputRequest",
     "Outcome",
     "OutcomeKind",
+    "Package",
+    "PackageChange",
+    "PackageError",
     "PathRefused",
     "PruneResult",
     "RetentionPolicy",
@@ -141,10 +180,13 @@ __all__ = [
     "export_session",
     "get_session_sandbox",
     "import_session",
+    "install_packages",
+    "list_packages",
     "list_session_files",
     "open_session_file",
     "prune_sessions",
     "read_session_file",
     "repair_session_metadata",
+    "uninstall_packages",
     "write_session_file",
 ]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_core.application import JupyterApp
-from traitlets import Unicode
+from traitlets import TraitError, Unicode
 from traitlets.config import Config
 
 from wasm_kernel.kernel.channels import PORTS, BadConnectionFile, Channels, read_connection_file
@@ -34,17 +34,6 @@ class WasmKernelApp(JupyterApp):
     description = "A Jupyter kernel whose cells run in Python in a WebAssembly sandbox."
     aliases = {**JupyterApp.aliases, "f": "WasmKernelApp.connection_file"}
     connection_file = Unicode("", help="The file that says which ports and which key to use.").tag(config=True)
-
-    @property
-    def classes(self) -> list[Any]:
-        """What can be configured; asked for only by --help and --generate-config, and expensive to import."""
-        from wasm_kernel.kernel.kernel import WasmKernel
-
-        return [type(self), WasmKernel]
-
-    @classes.setter
-    def classes(self, value: list[Any]) -> None:
-        pass
 
     def migrate_config(self) -> None:
         """There never was an older one."""
@@ -66,7 +55,16 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         connection_file, channels, connection = _connect(arguments)
         app = WasmKernelApp()
-        app.initialize(arguments)
+        if len(arguments) == 2 and channels is not None:  # -f FILE, as Jupyter starts it: nothing to parse
+            app.load_config_file()
+        else:
+            from wasm_kernel.kernel.kernel import WasmKernel
+
+            app.classes.append(WasmKernel)
+            app.initialize(arguments)
+        if app.generate_config:
+            app.write_default_config()
+            return 0
         if channels is None:  # no -f: a kernel for whoever looks for it
             connection_file, channels, connection = _connect_anew(app.connection_file)
         return _run(app.config, connection_file, channels, connection)
@@ -122,7 +120,12 @@ def _run(config: Config, connection_file: Path, channels: Channels, connection: 
         signature_scheme=connection.get("signature_scheme") or "hmac-sha256",
         username="kernel",
     )
-    WasmKernel(channels, home, opening, session=session, config=config).serve()
+    try:
+        kernel = WasmKernel(channels, home, opening, session=session, config=config)
+    except TraitError as e:  # a value of the wrong kind: a kernel that does not start cannot say so
+        home.notes.append(f"the configuration is not used: {e}")
+        kernel = WasmKernel(channels, home, opening, session=session)
+    kernel.serve()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # every file is closed and every thread of ours has ended; others must not hold the process up
@@ -130,14 +133,23 @@ def _run(config: Config, connection_file: Path, channels: Channels, connection: 
 
 def _home(config: Config, connection_file: Path) -> Home:
     """Where the kernel will live, by its configuration."""
+    from wasm_kernel.errors import ConfigurationError
     from wasm_kernel.kernel.home import Home, default_root
     from wasm_kernel.model import limits
     from wasm_kernel.model.policy import ExecutionPolicy
     from wasm_kernel.sessions.log import SandboxLogger
 
     ours = config.get("WasmKernel", {})
-    maxima = dict(ours.get("maxima") or {})
-    policy = limits.bounded(ExecutionPolicy(), maxima)
-    policy = limits.changed(policy, dict(ours.get("limits") or {}), maxima)
     root = Path(ours["workspace_root"]).expanduser() if ours.get("workspace_root") else default_root()
-    return Home(root, policy, SandboxLogger(level="warning"), connection_file)
+    home = Home(root, ExecutionPolicy(), SandboxLogger(level="warning"), connection_file)
+    try:
+        maxima = dict(ours.get("maxima") or {})
+        home.policy = limits.bounded(home.policy, maxima)
+    except (ConfigurationError, TypeError, ValueError) as e:  # without its bounds nothing may run
+        home.refused = f"WasmKernel.maxima cannot be used: {e}; the administrator has to mend the configuration"
+        return home
+    try:
+        home.policy = limits.changed(home.policy, dict(ours.get("limits") or {}), maxima)
+    except (ConfigurationError, TypeError, ValueError) as e:
+        home.notes.append(f"WasmKernel.limits of the configuration are not used: {e}")
+    return home

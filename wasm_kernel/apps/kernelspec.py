@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-_HERE = Path(__file__).parent
+LOGOS = Path(__file__).parent / "logos"  # the wheel puts them beside its own kernel.json too
 DISPLAY_NAME = "Python (WebAssembly sandbox)"
 
 
@@ -33,6 +33,6 @@ def install(*, name: str = "wasm", user: bool = False, sys_prefix: bool = False,
         folder = Path(place) / name
         folder.mkdir()
         (folder / "kernel.json").write_text(json.dumps(spec(sys.executable), indent=2) + "\n")
-        for logo in (_HERE / "logos").glob("logo-*"):
+        for logo in LOGOS.glob("logo-*"):
             shutil.copy(logo, folder)
         return str(KernelSpecManager().install_kernel_spec(str(folder), name, user=prefix is None, prefix=prefix))

@@ -55,8 +55,8 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 # pip tells of a network that is not there only when it tries again.
 _PIP_OPTIONS = [
     "install", "--retries", "1", "--no-input", "--no-color", "--no-compile", "--no-warn-conflicts",
-    "--progress-bar", "off", "--only-binary", ":all:", "--python-version", GUEST_PYTHON, "--implementation", "py", "--abi", "none",
-    "--platform", "any",
+    "--progress-bar", "off", "--only-binary", ":all:", "--platform", "any",
+    "--python-version", GUEST_PYTHON, "--implementation", "py", "--abi", "none",
 ]  # fmt: skip
 _UV_OPTIONS = [
     "pip", "install", "--only-binary", ":all:", "--python-version", GUEST_PYTHON,

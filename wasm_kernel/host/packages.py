@@ -23,11 +23,14 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
-from importlib.metadata import Distribution, distributions
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wasm_kernel.host import trees
 from wasm_kernel.host.ledger import gate, state_folder, sync_folder
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 PACKAGES, INSTALLING = "packages", "installing"
 _CURRENT = "current"
@@ -114,19 +117,23 @@ class Change:
             if path not in but:
                 _share(self.old / path, self.new / path)
 
-    def share_with_old(self) -> None:
-        """Use the old set's files where they are the same, and bytecode made for them."""
+    def share_with_old(self) -> list[str]:
+        """Use the old set's files where they are the same, and bytecode made for them; the paths of all others."""
         if self.old is None:
-            return
+            return list(_files(self.new))
+        shared = set()
         for path in _files(self.old):
             ours = self.new / path
             if path.endswith(_PYC):
                 source = os.path.join(os.path.dirname(os.path.dirname(path)), f"{ours.name[: -len(_PYC)]}.py")  # noqa: PTH118, PTH120
-                if not ours.exists() and _same(self.old / source, self.new / source):
+                if _same(self.old / source, self.new / source):
                     _share(self.old / path, ours)
+                    shared.add(path)
             elif _same(self.old / path, ours):
                 ours.unlink()
                 _share(self.old / path, ours)
+                shared.add(path)
+        return [path for path in _files(self.new) if path not in shared]
 
     def put_in_use(self, requested: list[str]) -> Path:
         """Make the new set the one in use, at once; where it is now. `FileNotFoundError` if the session has gone."""
@@ -156,6 +163,8 @@ def requested(folder: Path | None) -> list[str]:
 
 def installed(folder: Path | None) -> list[Distribution]:
     """The distributions in a folder of packages."""
+    from importlib.metadata import distributions  # not on the way to a kernel's first cell
+
     return [] if folder is None else list(distributions(path=[str(folder)]))
 
 

@@ -33,10 +33,13 @@ class Home:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     notebook: Path | None = None
     notes: list[str] = field(default_factory=list)  # what the person should be told with the next cell
+    refused: str = ""  # why nothing may run here
     temporary: bool = False  # nobody can come back to it: without files it is not kept
 
     def open(self) -> LiveSession:
         """Open the session. `ImageMissing` if the image has to be built first."""
+        if self.refused:
+            raise ConfigurationError(self.refused)
         img = image.load()
         self.root = prepared_root(self.root)
         found = self._find()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.host import ledger, removal
+from wasm_kernel.host.packages import PACKAGES
 from wasm_kernel.host.workspace import METADATA_NAME
 from wasm_kernel.model.records import BadRecord, is_session_id, is_uuid, parse_record
 from wasm_kernel.model.retention import Plan, RetentionPolicy, SessionFacts, plan
@@ -153,6 +154,7 @@ def survey(root: Path, *, named: bool = False) -> Survey:
                     found.sessions.append(SessionFacts(name, None, problem="symlink"))
             elif entry.is_dir(follow_symlinks=False):
                 size, temporaries = _measure(entry.path)
+                size += _measure(f"{root}/{ledger.STATE_FOLDER}/{PACKAGES}/{name}")[0]
                 if name not in live:
                     found.temporaries.extend(temporaries)
                 if named or is_uuid(name):

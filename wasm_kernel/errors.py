@@ -38,6 +38,10 @@ class SessionLocked(WasmKernelError):
     """Another process uses this session; the message names it."""
 
 
+class Interrupted(WasmKernelError):
+    """The user stopped what the host did for a cell. Not KeyboardInterrupt: that would end an event loop."""
+
+
 class PackageError(WasmKernelError):
     """Packages could not be installed or removed; the session has those it had before.
 

@@ -15,10 +15,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import filecmp
 import os
 import secrets
-import shutil
 import stat
 import threading
 import time
@@ -202,6 +200,8 @@ def _files(folder: Path) -> Iterator[str]:
 
 
 def _same(one: Path, other: Path) -> bool:
+    import filecmp
+
     try:
         return filecmp.cmp(one, other, shallow=False)
     except OSError:
@@ -215,6 +215,8 @@ def _share(source: Path, target: Path) -> None:
     except OSError as e:  # a file system without hard links, or too many of them
         if e.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
+        import shutil
+
         shutil.copyfile(source, target, follow_symlinks=False)
 
 

@@ -8,13 +8,14 @@ import json
 import re
 import shlex
 import threading
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.errors import ConfigurationError, Interrupted, PackageError
 from wasm_kernel.host import workspace
 from wasm_kernel.host.ledger import read_record, write_record
 from wasm_kernel.kernel import render
@@ -53,18 +54,50 @@ class Answer:
 
 
 def _table(
-    data: Any, header: Sequence[str], rows: Sequence[render.Row], *, numbers: Sequence[int] = (), caption: str = ""
+    data: Any,
+    header: Sequence[str],
+    rows: Sequence[render.Row],
+    *,
+    numbers: Sequence[int] = (),
+    caption: str = "",
+    most: int = _SHOWN_ROWS,
 ) -> Answer:
-    markup = render.table(header, rows[:_SHOWN_ROWS], numbers=numbers, caption=caption)
-    text = render.plain(header, rows[:_SHOWN_ROWS], numbers=numbers, caption=caption)
-    if len(rows) > _SHOWN_ROWS:
-        more = f"… and {len(rows) - _SHOWN_ROWS} more"
+    markup = render.table(header, rows[:most], numbers=numbers, caption=caption)
+    text = render.plain(header, rows[:most], numbers=numbers, caption=caption)
+    if len(rows) > most:
+        more = f"… and {len(rows) - most} more"
         markup, text = f"{markup}<div>{more}</div>", f"{text}\n{more}"
     return Answer(data, text, markup)
 
 
 def _say(text: str, data: Any = None) -> Answer:
-    return Answer(data, text, f"<div>{render.escape(text)}</div>")
+    return Answer(data, text, "".join(f"<div>{render.escape(line)}</div>" for line in text.splitlines()))
+
+
+class Shown:
+    """A line of progress in a cell's output, replaced by the next."""
+
+    def __init__(self, kernel: WasmKernel, parent: Message, *, silent: bool) -> None:
+        self._kernel, self._parent, self._silent = kernel, parent, silent
+        self._id = str(uuid.uuid4())
+        self._begun = False
+
+    def tell(self, line: str) -> None:
+        """Show a line. Called on any thread."""
+        if not self._silent:
+            bar = '<progress style="width:9em;vertical-align:middle"></progress> '
+            self._send({"text/plain": line, "text/html": f"<div>{bar}{render.escape(line)}</div>"})
+
+    def clear(self) -> None:
+        """Nothing more is going on."""
+        if self._begun:
+            self._send({"text/plain": "", "text/html": ""})
+
+    def _send(self, data: dict[str, str]) -> None:
+        kind = "update_display_data" if self._begun else "display_data"
+        self._begun = True
+        content = {"data": data, "metadata": {}, "transient": {"display_id": self._id}}
+        self._kernel.publish(self._parent, kind, content)
 
 
 class _Usage(argparse.ArgumentParser):
@@ -386,7 +419,46 @@ class Commands:
     # ---- %pip
 
     async def _pip(self, words: list[str], parent: Message, cancelled: threading.Event) -> Answer:
-        raise ConfigurationError("%pip is not there yet")
+        from wasm_kernel.sessions.packages import install_packages, list_packages, uninstall_packages
+
+        if not self._kernel.allow_pip:
+            raise ConfigurationError("%pip is switched off here (WasmKernel.allow_pip)")
+        action, words = (words[0], words[1:]) if words else ("", [])
+        live = await self._kernel.ready(parent)
+        root = self._kernel.home.root
+        if action == "list":
+            _none(words, "%pip list")
+            found = await asyncio.to_thread(list_packages, live.session_id, root)
+            data = [{"name": p.name, "version": p.version, "built_in": p.built_in} for p in found]
+            rows = [(p.name, p.version, "" if p.built_in else "this session's own") for p in found]
+            return _table(data, ("package", "version", ""), rows, caption=f"{len(found)} packages", most=1000)
+        quiet = {"-q", "--quiet", "-y", "--yes"}
+        upgrade = bool({"-U", "--upgrade"} & set(words))
+        names = [w for w in words if w not in {*quiet, "-U", "--upgrade"}]
+        if action not in ("install", "uninstall") or not names:
+            raise ConfigurationError("say %pip install NAME …, %pip list or %pip uninstall NAME …; see %pip?")
+        shown = Shown(self._kernel, parent, silent=bool(quiet & {"-q", "--quiet"} & set(words)))
+        try:
+            if action == "uninstall":
+                done = await asyncio.to_thread(uninstall_packages, live.session_id, names, root, cancel=cancelled)
+            else:
+                done = await asyncio.to_thread(
+                    install_packages,
+                    live.session_id,
+                    names,
+                    root,
+                    on_progress=shown.tell,
+                    upgrade=upgrade,
+                    cancel=cancelled,
+                )
+        except PackageError as e:
+            if e.cause == "cancelled":
+                raise Interrupted(str(e)) from None
+            raise
+        finally:
+            shown.clear()
+        changes = {"added": [str(p) for p in done.added], "removed": [str(p) for p in done.removed]}
+        return _say("\n".join([str(done), *done.notes]), changes)
 
     # ---- completion
 

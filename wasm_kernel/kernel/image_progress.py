@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from wasm_kernel.errors import WasmKernelError
+from wasm_kernel.errors import Interrupted, WasmKernelError
 
 Publish = Callable[[str, dict[str, Any]], None]
 _NAMES = {
@@ -36,7 +36,7 @@ class ImageBuild:
         self._process: subprocess.Popen[str] | None = None
 
     def run(self) -> None:
-        """Build, showing how far it is. Raises `BuildFailed`, or KeyboardInterrupt after `cancel`."""
+        """Build, showing how far it is. Raises `BuildFailed`, or `Interrupted` after `cancel`."""
         display_id = str(uuid.uuid4())
         started, shown, kind = time.monotonic(), 0.0, "display_data"
         command = [sys.executable, "-m", "wasm_kernel.apps.cli", "image", "build", "--json"]
@@ -55,7 +55,7 @@ class ImageBuild:
                     kind = "update_display_data"
             status = process.wait()
             if self._cancelled:
-                raise KeyboardInterrupt
+                raise Interrupted("building the sandbox's image was interrupted; run the cell again to go on")
             if status != 0:
                 errors.seek(0)
                 problem = errors.read().strip()

@@ -20,7 +20,7 @@ import zmq
 from traitlets import Bool, Dict, Float, Unicode
 
 from wasm_kernel import __version__
-from wasm_kernel.errors import ImageMissing, SandboxError, WasmKernelError
+from wasm_kernel.errors import ImageMissing, Interrupted, SandboxError, WasmKernelError
 from wasm_kernel.guest import wire
 from wasm_kernel.host.sandbox import Sandbox
 from wasm_kernel.kernel import cells
@@ -273,8 +273,8 @@ class WasmKernel(MessageLoop):
             reply = await self._run_cell(run, options)
         except asyncio.CancelledError:
             raise
-        except KeyboardInterrupt:
-            reply = self._failed(run, "KeyboardInterrupt", "interrupted while the kernel worked for this cell")
+        except Interrupted as e:
+            reply = self._failed(run, "KeyboardInterrupt", str(e))
         except WasmKernelError as e:
             reply = self._failed(run, type(e).__name__, str(e))
         except Exception as e:
@@ -395,7 +395,7 @@ class WasmKernel(MessageLoop):
             elif magic.shown:
                 self._show_answer(run, answer)
             text = wire.ANSWER_TEXT + answer.json(used=magic.used)
-        except KeyboardInterrupt:
+        except Interrupted:
             text = wire.ANSWER_INTERRUPTED
         except Exception as e:
             known = isinstance(e, WasmKernelError | ValueError | OSError)
@@ -447,7 +447,7 @@ class WasmKernel(MessageLoop):
         async with self._guest:
             try:
                 reply = await self.in_guest(lambda sandbox, deliver: sandbox.begin_ask(request, (), deliver), None)
-            except (WasmKernelError, KeyboardInterrupt):
+            except WasmKernelError:
                 return otherwise
         return otherwise if reply.get("status") == "error" else dict(reply)
 

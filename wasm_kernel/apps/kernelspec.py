@@ -15,7 +15,7 @@ DISPLAY_NAME = "Python (WebAssembly sandbox)"
 def spec(python: str) -> dict[str, object]:
     """The contents of kernel.json."""
     return {
-        "argv": [python, "-m", "wasm_kernel", "-f", "{connection_file}"],
+        "argv": [python, "-P", "-m", "wasm_kernel", "-f", "{connection_file}"],
         "display_name": DISPLAY_NAME,
         "language": "python",
         "interrupt_mode": "message",

@@ -98,7 +98,7 @@ def do_execute(request, buffers):
     ok = result.success and not sh.failed_in_displayhook
     reply = {"status": "ok" if ok else "error"}
     if not ok:
-        reply.update(ename=type(error).__name__, evalue=_text(error), traceback=sh.last_traceback or [])
+        reply.update(ename=type(error).__name__, evalue=shell.text_of(error), traceback=sh.last_traceback or [])
         if isinstance(error, SystemExit):
             reply["exit_code"] = _exit_code(error.code)
     reply["execution_count"] = sh.execution_count - (1 if options["store_history"] else 0)
@@ -129,26 +129,24 @@ def do_program(request, buffers):
     except SystemExit as error:
         if error.code is not None and not isinstance(error.code, int):
             print(error.code, file=sys.stderr)
-        reply = {"status": "error", "ename": "SystemExit", "evalue": _text(error), "exit_code": _exit_code(error.code)}
+        reply = {
+            "status": "error",
+            "ename": "SystemExit",
+            "evalue": shell.text_of(error),
+            "exit_code": _exit_code(error.code),
+        }
     except BaseException as error:
         where = error.__traceback__.tb_next
         if isinstance(error, SyntaxError) and error.filename == name:
             where = None
         lines = traceback.format_exception(type(error), error, where)
         print("".join(lines), end="", file=sys.stderr)
-        reply = {"status": "error", "ename": type(error).__name__, "evalue": _text(error), "traceback": lines}
+        reply = {"status": "error", "ename": type(error).__name__, "evalue": shell.text_of(error), "traceback": lines}
     finally:
         if before is not None:
             sys.modules["__main__"] = before
         sys.argv = argv
     return reply
-
-
-def _text(error):
-    try:
-        return str(error)
-    except Exception:
-        return "<exception str() failed>"
 
 
 def _exit_code(code):
@@ -251,7 +249,7 @@ def turn():
         reply = {
             "status": "error",
             "ename": type(error).__name__,
-            "evalue": _text(error),
+            "evalue": shell.text_of(error),
             "traceback": traceback.format_exc().splitlines(),
         }
     door.flush()

@@ -21,6 +21,14 @@ from .shims import NO_PROCESS
 allow_stdin = True
 
 
+def text_of(error):
+    """An exception's text, whatever it does when asked for it."""
+    try:
+        return str(error)
+    except Exception:
+        return "<exception str() failed>"
+
+
 class Publisher(DisplayPublisher):
     """display(), update_display(), clear_output() as events."""
 
@@ -135,7 +143,7 @@ class ZMQInteractiveShell(InteractiveShell):
         """IPython formats each traceback a second time, for %notebook; the one that was shown will do."""
         if self.last_traceback is None:
             return super()._format_exception_for_storage(exception, filename, running_compiled_code)
-        return {"ename": type(exception).__name__, "evalue": str(exception), "traceback": self.last_traceback}
+        return {"ename": type(exception).__name__, "evalue": text_of(exception), "traceback": self.last_traceback}
 
     def enable_gui(self, gui=None):
         if gui not in (None, "inline", "agg"):
@@ -149,12 +157,8 @@ class ZMQInteractiveShell(InteractiveShell):
     def _showtraceback(self, etype, evalue, stb):
         if self.displayhook._pending is not None:
             self.failed_in_displayhook = True
-        try:
-            text = str(evalue)
-        except Exception:
-            text = "<exception str() failed>"
         lines = [str(line) for line in stb]
-        door.send(wire.ErrorRaised(str(etype.__name__), text, lines))
+        door.send(wire.ErrorRaised(str(etype.__name__), text_of(evalue), lines))
         self.last_traceback = lines
 
     def system_piped(self, cmd):

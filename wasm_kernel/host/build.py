@@ -156,7 +156,7 @@ class Builder:
             file.write(requirements)
             file.flush()
             options = ["--target", str(target), "--require-hashes", "-r", file.name]
-            commands = [[sys.executable, "-m", "pip", "install", "--progress-bar", "raw", *_PIP_TARGET, *options]]
+            commands = [[sys.executable, "-P", "-m", "pip", "install", "--progress-bar", "raw", *_PIP_TARGET, *options]]
             uv = shutil.which("uv")
             if uv:
                 commands.append([uv, "pip", "install", "--no-deps", "--python-version", "3.15", *options])
@@ -202,7 +202,7 @@ class Builder:
         expected = self.expected(self._at[0])
         started = time.monotonic()
         command = [
-            sys.executable, "-m", "wasm_kernel.host.compile",
+            sys.executable, "-P", "-m", "wasm_kernel.host.compile",
             str(self._parts.runtime.path / "guest.wasm"), str(folder / "guest.cwasm"),
         ] + (["--metered"] if metered else [])  # fmt: skip
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -55,8 +55,9 @@ class IOPub:
         """Send to every subscriber. Called on any thread."""
         with self._lock:
             if not self._socket.closed:
+                self._greet()  # before anything else: iopub_welcome is the first thing a subscriber gets
                 self._socket.send_multipart(frames, copy=True)
-                self._greet()
+                self._greet()  # the descriptor does not signal what sending has noticed
 
     def look_for_subscribers(self) -> None:
         """Greet who has subscribed since the last message; to be called when ``fd`` is readable."""

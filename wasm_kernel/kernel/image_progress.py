@@ -39,7 +39,7 @@ class ImageBuild:
         """Build, showing how far it is. Raises `BuildFailed`, or `Interrupted` after `cancel`."""
         display_id = str(uuid.uuid4())
         started, shown, kind = time.monotonic(), 0.0, "display_data"
-        command = [sys.executable, "-m", "wasm_kernel.apps.cli", "image", "build", "--json"]
+        command = [sys.executable, "-P", "-m", "wasm_kernel.apps.cli", "image", "build", "--json"]
         with tempfile.TemporaryFile("w+") as errors:
             process = self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True

@@ -29,7 +29,8 @@ from wasm_kernel.kernel.commands import Answer, Commands
 from wasm_kernel.kernel.history import History
 from wasm_kernel.kernel.home import Home
 from wasm_kernel.kernel.messages import MessageLoop, error_content
-from wasm_kernel.model.outcome import SandboxResult
+from wasm_kernel.model.outcome import Outcome, OutcomeKind, SandboxResult
+from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.session import LiveSession
 
 T = TypeVar("T")
@@ -351,12 +352,23 @@ class WasmKernel(MessageLoop):
             return {**error_content("UsageError", str(result.reply.get("evalue", ""))), **reply}
         name, value = (error.name, error.value) if error else (how.cause, how.message)
         traceback = error.traceback if error else []
+        step = self._next_step(how)
         if not traceback:  # nothing was shown yet: the guest could not say it itself
-            value = "\n→ ".join(part for part in (how.message, how.next_step) if part)
+            value = "\n→ ".join(part for part in (how.message, step) if part)
             return {**self._failed(run, name, value), **reply}
-        if how.state_lost:
-            self.publish(run.parent, "stream", {"name": "stderr", "text": f"{how.message}\n"})
+        said = ([how.message] if how.state_lost else []) + ([f"→ {step}"] if step else [])
+        if said and not run.silent:
+            self.publish(run.parent, "stream", {"name": "stderr", "text": "\n".join(said) + "\n"})
         return {**error_content(name, value, traceback), **reply}
+
+    def _next_step(self, how: Outcome) -> str:
+        """What a person can do about it here, where limits are changed by a magic."""
+        if how.cause == "MemoryError":
+            limit = format_size(self.live.sandbox.policy.memory_bytes)
+            return f"the limit is {limit}: free what is no longer needed, or raise it with %session limits memory=…"
+        if how.kind is OutcomeKind.TIME_LIMIT:
+            return "do less in one cell, or raise the limit with %session limits timeout=…"
+        return how.next_step
 
     def _failed(self, run: _Run, name: str, value: str) -> Message:
         """Show an error of ours in the cell, and the reply that goes with it."""

@@ -16,6 +16,8 @@ from wasm_kernel.host.ledger import STATE_FOLDER, forget_lock, gate, is_live, st
 from wasm_kernel.host.packages import INSTALLING, PACKAGES
 from wasm_kernel.host.workspace import METADATA_NAME
 
+# Folders below the state folder that hold a folder per session, named by its id: they go with it.
+BELONGINGS = (PACKAGES, "history", "snapshots/manifests")
 _OURS = re.compile(re.escape(METADATA_NAME) + r"\.([0-9a-f]{12}|upload-[0-9a-f]{16})\Z")
 
 
@@ -43,7 +45,7 @@ class Bin:
         os.close(self._handle)
 
     def take(self, session_id: str) -> str | None:
-        """Move a session's folder here, at once, and its packages; where it is now, or None when there is none.
+        """Move a session's folder here, at once, and what belongs to it; where it is now, or None if there is none.
 
         The caller holds the session's lock, or the gate exclusively. Plain strings: a prune calls this thousands of
         times.
@@ -57,12 +59,13 @@ class Bin:
             raise NotADirectoryError(f"{session_id} is a link or a file, not a folder; it is left alone")
         target = f"{self.path}/{session_id}"
         os.rename(folder, target)  # noqa: PTH104
-        with contextlib.suppress(FileNotFoundError):
-            os.rename(self._packages_of(session_id), f"{target}.packages")  # noqa: PTH104 - no id has a dot
+        for number, kind in enumerate(BELONGINGS):
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(self._belonging(kind, session_id), f"{target}.{number}")  # noqa: PTH104 - no id has a dot
         return target
 
-    def _packages_of(self, session_id: str) -> str:
-        return f"{self._root}/{STATE_FOLDER}/{PACKAGES}/{session_id}"
+    def _belonging(self, kind: str, session_id: str) -> str:
+        return f"{self._root}/{STATE_FOLDER}/{kind}/{session_id}"
 
     def destroy(self, session_id: str) -> None:
         """Delete a session that was taken. What cannot be deleted goes back to its place, if nobody took that."""
@@ -73,13 +76,13 @@ class Bin:
         except OSError:
             with contextlib.suppress(OSError):
                 os.rename(aside, self._root / session_id)  # noqa: PTH104
-                os.rename(f"{aside}.packages", self._packages_of(session_id))  # noqa: PTH104
+                for number, kind in enumerate(BELONGINGS):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.rename(f"{aside}.{number}", self._belonging(kind, session_id))  # noqa: PTH104
             raise
-        with contextlib.suppress(OSError):  # it goes with the bin otherwise
-            trees.remove(f"{aside}.packages")
 
     def collect_leftovers(self) -> None:
-        """Throw in what killed processes left: half-made sessions, their bins, packages. Forgets locks of nothing.
+        """Throw in what killed processes left: half-made sessions, bins, belongings. Forgets locks of nothing.
 
         The caller holds the gate exclusively, so nobody is about to begin.
         """
@@ -87,9 +90,10 @@ class Bin:
         for name in _names(state / "new"):
             if not is_live(self._root, name.partition(".")[0]):
                 self._throw_in(state / "new" / name)
-        for name in _names(state / PACKAGES):
-            if not os.path.lexists(self._root / name) and not is_live(self._root, name):
-                self._throw_in(state / PACKAGES / name)
+        for kind in BELONGINGS:
+            for name in _names(state / kind):
+                if not os.path.lexists(self._root / name) and not is_live(self._root, name):
+                    self._throw_in(state / kind / name)
         for name in _names(state / INSTALLING):
             with contextlib.suppress(OSError):
                 os.close(_lock_folder(str(state / INSTALLING / name)))

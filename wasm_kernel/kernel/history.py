@@ -14,25 +14,32 @@ Row = tuple[int, int, str | tuple[str, None]]
 
 
 class History:
-    """Sources of cells by kernel run and line, as IPython numbers them. Never fails a cell: it is only history."""
+    """Sources of cells by kernel run and line, as IPython numbers them. Never fails a cell: it is only history.
 
-    def __init__(self, path: Path) -> None:
+    Without a path nothing is remembered beyond this kernel.
+    """
+
+    def __init__(self, path: Path | None) -> None:
         self._path = path
         self._database: sqlite3.Connection | None = None
         self._run = 0
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path = self._path
+            if path is None:
+                self._database = self._connect(":memory:")
+                return self._database
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
-                self._database = self._connect()
+                self._database = self._connect(str(path))
             except sqlite3.DatabaseError:  # damaged: nothing of value is lost
-                self._path.unlink(missing_ok=True)
-                self._database = self._connect()
+                path.unlink(missing_ok=True)
+                self._database = self._connect(str(path))
         return self._database
 
-    def _connect(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=2)
+    def _connect(self, path: str) -> sqlite3.Connection:
+        database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=2)
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=OFF")
         database.execute(

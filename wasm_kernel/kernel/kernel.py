@@ -22,6 +22,7 @@ from traitlets import Bool, Dict, Float, Unicode
 from wasm_kernel import __version__
 from wasm_kernel.errors import ImageMissing, Interrupted, SandboxError, WasmKernelError
 from wasm_kernel.guest import wire
+from wasm_kernel.host.ledger import state_folder
 from wasm_kernel.host.sandbox import Sandbox
 from wasm_kernel.kernel import cells
 from wasm_kernel.kernel.channels import Channels, readable
@@ -107,7 +108,7 @@ class WasmKernel(MessageLoop):
         self.home = home
         self._opening: Future[LiveSession] | None = opening
         self._live: LiveSession | None = None
-        self._history = History(home.root / ".wasm-kernel" / "history" / "none")
+        self._history = History(None)
         self.commands = Commands(self)
         self._count = 1
         self._guest = asyncio.Lock()  # one request at a time for the guest
@@ -164,7 +165,7 @@ class WasmKernel(MessageLoop):
     def _moved_in(self) -> None:
         live = self.live
         self._history.close()
-        self._history = History(self.home.root / ".wasm-kernel" / "history" / f"{live.session_id}.sqlite")
+        self._history = History(state_folder(self.home.root) / "history" / live.session_id / "history.sqlite")
         self.forget_guest()
         if self.retention:
             self.loop.run_in_executor(None, self.commands.prune_at_start)

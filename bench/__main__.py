@@ -20,7 +20,7 @@ from bench import native
 from bench.report import Section
 from bench.rounds import Tick
 from bench.setting import FULL, QUICK, Rounds, Setting, succeed
-from bench.subjects import cpu, interrupt, memory, noop, prints, sessions, start, threads
+from bench.subjects import cpu, interrupt, kernels, memory, noop, prints, sessions, start, threads
 from wasm_kernel import create_sandbox
 from wasm_kernel.host import image
 
@@ -29,6 +29,7 @@ RESULTS = Path(__file__).parent / "RESULTS.md"
 # Memory goes first: while this process has no image mapped, nothing shares its pages with the measured ones.
 SUBJECTS: dict[str, Callable[[Setting], Section]] = {
     "memory": memory.run,
+    "kernels": kernels.run,
     "start": start.run,
     "noop": noop.run,
     "prints": prints.run,
@@ -37,7 +38,7 @@ SUBJECTS: dict[str, Callable[[Setting], Section]] = {
     "sessions": sessions.run,
     "cpu": cpu.run,
 }
-ORDER = ("start", "noop", "prints", "interrupt", "memory", "threads", "sessions", "cpu")  # in the report
+ORDER = ("kernels", "start", "noop", "prints", "interrupt", "memory", "threads", "sessions", "cpu")  # in the report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -133,6 +134,9 @@ def _head(
 
 
 _ROUNDS = {
+    "kernels' starts": "kernel_lives",
+    "kernels' cells": "kernel_cells",
+    "kernels' memory": "kernel_memory",
     "start": "start",
     "no-op": "noop",
     "prints": "prints",

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -44,10 +45,25 @@ def python(say: Callable[[str], None]) -> Path:
     return interpreter
 
 
+def beside(interpreter: Path, requirement: str) -> Path:
+    """The folder of an environment that has one thing more than the native one; made if it is not there."""
+    folder = interpreter.parents[1].with_name("bench-" + requirement.partition("[")[0])
+    stamp = folder / "installed.json"
+    wanted = json.dumps([requirement, (interpreter.parents[1] / "installed.json").read_text()])
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return folder
+    _run(sys.executable, "-m", "venv", "--clear", folder)
+    shared, own = (sysconfig.get_path("purelib", vars={"base": str(f)}) for f in (interpreter.parents[1], folder))
+    Path(own, "shared.pth").write_text(shared + "\n")
+    _run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", requirement)
+    stamp.write_text(wanted)
+    return folder
+
+
 def _run(*command: str | Path) -> None:
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"the native environment could not be set up:\n{done.stderr[-2000:]}")
+        raise RuntimeError(f"an environment could not be set up:\n{done.stderr[-2000:]}")
 
 
 def versions(interpreter: Path) -> dict[str, str]:

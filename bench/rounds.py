@@ -25,6 +25,10 @@ class Samples:
         """All of a name."""
         return self._values[name]
 
+    def get(self, name: str) -> list[float]:
+        """All of a name; none if it was never measured."""
+        return self._values.get(name, [])
+
     def median(self, name: str) -> float:
         """The median over the rounds."""
         return statistics.median(self._values[name])

@@ -26,13 +26,40 @@ class Rounds:
     cpu_repeats: int
     threads: int
     sessions: int
+    kernel_lives: int
+    kernel_cells: int
+    kernel_memory: int
 
 
 FULL = Rounds(
-    memory=3, start=15, noop=3, noop_cells=300, prints=7, interrupts=20, cpu=5, cpu_repeats=3, threads=7, sessions=5
+    memory=3,
+    start=15,
+    noop=3,
+    noop_cells=300,
+    prints=7,
+    interrupts=20,
+    cpu=5,
+    cpu_repeats=3,
+    threads=7,
+    sessions=5,
+    kernel_lives=11,
+    kernel_cells=3,
+    kernel_memory=3,
 )
 QUICK = Rounds(
-    memory=1, start=3, noop=1, noop_cells=100, prints=2, interrupts=4, cpu=1, cpu_repeats=2, threads=2, sessions=2
+    memory=1,
+    start=3,
+    noop=1,
+    noop_cells=100,
+    prints=2,
+    interrupts=4,
+    cpu=1,
+    cpu_repeats=2,
+    threads=2,
+    sessions=2,
+    kernel_lives=2,
+    kernel_cells=1,
+    kernel_memory=1,
 )
 
 

@@ -14,7 +14,8 @@ from wasm_kernel import Event, Stream
 
 LINES = 100_000
 _LOOP = f"for i in range({LINES}): print(i)"
-_SIZE = sum(len(f"{i}\n") for i in range(LINES))
+_TEXT = "".join(f"{i}\n" for i in range(LINES))
+_SIZE = len(_TEXT)
 _NATIVE = f"import sys\nprint('ready', flush=True)\nsys.stdin.readline()\n{_LOOP}\nsys.stdout.flush()"
 
 
@@ -33,8 +34,8 @@ def run(setting: Setting) -> Section:
             result = sandbox.execute(_LOOP, on_event=on_event)
             taken = time.perf_counter() - started
             succeed(result)
-            if sum(size for _, size in seen) != _SIZE:
-                raise RuntimeError("some of the guest's lines are missing")
+            if result.stdout != _TEXT or sum(size for _, size in seen) != _SIZE:
+                raise RuntimeError("the guest's lines did not arrive as they were printed")
             return {"guest": taken, "guest first": seen[0][0] - started, "guest pieces": len(seen)}
 
         def native() -> Mapping[str, float]:

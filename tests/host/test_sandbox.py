@@ -554,3 +554,10 @@ def test_the_error_after_a_flood_of_displays_is_shown(make_sandbox: Make) -> Non
     sandbox.execute("for i in range(30): display('x' * 1000)\n1/0", on_event=events.append)
     errors = [e for e in events if type(e).__name__ == "ErrorRaised"]
     assert len(errors) == 1
+
+
+def test_a_flood_of_text_arrives_as_it_was_printed(sandbox: BaseSandbox) -> None:
+    """The host looks at the buffer while the guest fills it: nothing of it may be lost, doubled or taken for another."""
+    wanted = "".join(f"{i}\n" for i in range(100_000))
+    for _ in range(6):  # a race that was there hit every other time
+        assert sandbox.execute("for i in range(100_000): print(i)").stdout == wanted

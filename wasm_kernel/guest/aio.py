@@ -8,6 +8,7 @@ import asyncio
 import time
 from asyncio import events, runners
 from asyncio.selector_events import BaseSelectorEventLoop
+from collections.abc import Coroutine
 
 _loop = None
 
@@ -65,21 +66,44 @@ def run_cell(shell, code, options):
         events._set_running_loop(None)
 
 
+class _Cell(Coroutine):
+    """A cell's coroutine. An interrupt reaches it where it awaits, as KeyboardInterrupt, by way of a cancellation."""
+
+    def __init__(self, inner):
+        self._inner = inner
+        self.interrupted = False
+
+    def send(self, value):
+        return self._inner.send(value)
+
+    def throw(self, error, *rest):
+        if self.interrupted and isinstance(error, asyncio.CancelledError):
+            self.interrupted = False
+            error = KeyboardInterrupt()
+        return self._inner.throw(error)
+
+    def close(self):
+        self._inner.close()
+
+    def __await__(self):
+        return self._inner.__await__()
+
+
 def run_coroutine(coroutine):
     """What the shell calls for a cell with a top-level await."""
     here = loop()
     events._set_running_loop(None)
-    task = here.create_task(coroutine)
+    cell = _Cell(coroutine)
+    task = here.create_task(cell)
     try:
-        return here.run_until_complete(task)
-    except KeyboardInterrupt:
-        # It hit the loop between two steps of the cell: end the cell, and say what ended it.
-        task.cancel()
-        try:
-            here.run_until_complete(task)
-        except BaseException:
-            pass
-        raise
+        while True:
+            try:
+                return here.run_until_complete(task)
+            except KeyboardInterrupt:  # it hit the loop between two steps of the cell
+                if task.done():
+                    raise
+                cell.interrupted = True
+                task.cancel()
     finally:
         events._set_running_loop(here)
 

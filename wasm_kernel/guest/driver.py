@@ -11,7 +11,7 @@ from . import shims
 
 shims.install()  # before IPython is imported, which looks around while it is
 
-from . import aio, comms, door, installed, shell, warm, wire  # noqa: E402
+from . import aio, comms, door, installed, shell, variables, warm, wire  # noqa: E402
 
 _shell = None
 
@@ -65,8 +65,8 @@ def _tell(event):
         return b""
 
 
-def fresh(seed, env):
-    """A guest that starts from the base memory: its own randomness, its own environment."""
+def reseed(seed):
+    """Randomness of its own, for a guest that starts from a memory which others start from, too."""
     import random
 
     random.seed(seed)
@@ -77,7 +77,6 @@ def fresh(seed, env):
     import tempfile
 
     tempfile._name_sequence = None
-    os.environ.update(env)
 
 
 # ---- requests
@@ -209,6 +208,10 @@ def do_pump(request, buffers):
     return {"status": "ok", "next_task": aio.pump(request.get("seconds", 0.05))}
 
 
+def do_variables(request, buffers):
+    return {"status": "ok", "variables": variables.summary(_shell)}
+
+
 def do_warm(request, buffers):
     return {**warm.up(_shell, request["part"]), "entry": id(turn)}
 
@@ -228,6 +231,7 @@ _REQUESTS = {
     "comm": do_comm,
     "comm_info": do_comm_info,
     "pump": do_pump,
+    "variables": do_variables,
     "warm": do_warm,
     "objects": do_objects,
 }
@@ -239,7 +243,10 @@ def turn():
     _shell.kernel.parent = {"header": request.get("parent") or {"msg_id": ""}}
     start = request.get("fresh")
     if start is not None:
-        fresh(bytes.fromhex(start["seed"]), start["env"])
+        reseed(bytes.fromhex(start["seed"]))
+        os.environ.update(start["env"])
+    elif "reseed" in request:
+        reseed(bytes.fromhex(request["reseed"]))
     installed.use(request.get("packages", ""))
     try:
         reply = _REQUESTS[request["op"]](request, buffers)

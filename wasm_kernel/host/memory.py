@@ -23,6 +23,7 @@ import ctypes
 import fcntl
 import mmap
 import os
+import re
 import struct
 import sys
 import tempfile
@@ -42,6 +43,9 @@ _libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 # Without giving up the GIL: for copies of a few pages that costs more than the copy.
 _memmove = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)(
     ctypes.cast(_libc.memmove, ctypes.c_void_p).value or 0
+)
+_memcmp = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)(
+    ctypes.cast(_libc.memcmp, ctypes.c_void_p).value or 0
 )
 
 Span = tuple[int, int]  # [start, end)
@@ -113,14 +117,15 @@ class GuestMemory:
         self._view_size = 0
         self._keeps = 0
         self._known: frozenset[Span] = frozenset()  # private copies that the last keep() saw
+        self._changed: set[int] = set()  # chunks that may differ from what the last capture() gave
 
     def attach(self, address: int) -> None:
         """Lay the state over a fresh instance's memory of at least `size` bytes."""
         if self.base.size:
             _map(address, self.base.size, self.base.fd, 0)
-        for start, end in _runs(i for i, state in enumerate(self._pages) if state == _MAPPED):
+        for start, end in _stretches(_MAPPED, self._pages):
             _map(address + start * _PAGE, (end - start) * _PAGE, self._overlay, start * _PAGE)
-        for start, end in _runs(i for i, state in enumerate(self._pages) if state == _COPIED):
+        for start, end in _stretches(_COPIED, self._pages):
             ctypes.memmove(address + start * _PAGE, self._view + start * _PAGE, (end - start) * _PAGE)
 
     def keep(self, address: int, size: int) -> None:
@@ -128,17 +133,18 @@ class GuestMemory:
         self._make_room(size)
         self._keeps += 1
         look_for_rest = self._keeps % _REST_AFTER == 0
-        memmove, to_view = _memmove, self._view - address
+        memmove, memcmp, to_view = _memmove, _memcmp, self._view - address
         long: list[Span] = []
         resting: list[Span] = []
         spans = self.written(address, size)
         for span in spans:
             start, end = span
             if span in self._known:
-                if look_for_rest and _libc.memcmp(start, start + to_view, end - start) == 0:
-                    resting.append(span)
-                else:
-                    memmove(start + to_view, start, end - start)
+                if memcmp(start, start + to_view, end - start) == 0:
+                    if look_for_rest:
+                        resting.append(span)
+                    continue
+                memmove(start + to_view, start, end - start)
             elif end - start >= _LONG:
                 long.append(span)
             else:
@@ -146,6 +152,7 @@ class GuestMemory:
                 first, last = (start - address) // _PAGE, (end - address) // _PAGE
                 for page in range(first, last):
                     self._pages[page] = self._pages[page] or _COPIED
+            self._changed.update(range((start - address) // CHUNK, (end - address - 1) // CHUNK + 1))
         if len(resting) > _RESTING_SPANS:
             chunks = {(start - address) // CHUNK for start, _ in resting}
             long += [(address + c * CHUNK, min(address + (c + 1) * CHUNK, address + size)) for c in sorted(chunks)]
@@ -210,7 +217,58 @@ class GuestMemory:
         self.size = self.base.size
         self._pages = bytearray()
         self._known = frozenset()
+        self._changed = set()
         os.ftruncate(self._overlay, 0)
+
+    # ---- snapshots
+
+    def capture(self, *, everything: bool = False) -> list[tuple[int, bytes | None]]:
+        """Chunks by number that changed since the last capture; None: as in the base, or zeros beyond it.
+
+        What is captured is the state of the last `keep()`. ``everything``: every chunk that is not as in the base.
+        """
+        numbers = self._changed
+        if everything:
+            numbers = {
+                page * _PAGE // CHUNK
+                for a, b in _stretches(_ELSEWHERE, self._pages, other=True)
+                for page in range(a, b)
+            }
+        self._changed = set()
+        return [(number, self._chunk(number)) for number in sorted(numbers)]
+
+    def _chunk(self, number: int) -> bytes | None:
+        start = number * CHUNK
+        end = min(start + CHUNK, self.size)
+        first, last = start // _PAGE, end // _PAGE
+        of_base = max(0, min(end, self.base.size) - start)
+        states = self._pages[first:last]
+        if _ELSEWHERE not in states:
+            if of_base == end - start and _memcmp(self._view + start, self.base.view + start, of_base) == 0:
+                return None
+            return ctypes.string_at(self._view + start, end - start)
+        original = ctypes.string_at(self.base.view + start, of_base) if of_base else b""
+        content = bytearray(original.ljust(end - start, b"\0"))
+        for page, state in enumerate(states):
+            if state:
+                at = page * _PAGE
+                content[at : at + _PAGE] = ctypes.string_at(self._view + start + at, _PAGE)
+        return None if content.startswith(original) and not any(content[of_base:]) else bytes(content)
+
+    def load(self, size: int, numbers: Iterable[int]) -> list[tuple[int, memoryview]]:
+        """Make this the memory of a snapshot: the caller fills these views; what has no view is as in the base.
+
+        For a `GuestMemory` that was never attached.
+        """
+        self._make_room(size)
+        views = []
+        for number in numbers:
+            start = number * CHUNK
+            end = min(start + CHUNK, size)
+            self._pages[start // _PAGE : end // _PAGE] = bytes([_MAPPED]) * ((end - start) // _PAGE)
+            views.append((number, memoryview(_buffer(self._view + start, end - start)).cast("B")))
+        self.size = size
+        return views
 
     @property
     def overlay_bytes(self) -> int:
@@ -231,6 +289,13 @@ def _unnamed_file() -> int:
     handle, name = tempfile.mkstemp(prefix="wasm-kernel-overlay-")
     Path(name).unlink()
     return handle
+
+
+def _stretches(state: int, pages: bytearray, *, other: bool = False) -> Iterator[Span]:
+    """Stretches of pages in a state, or in any other."""
+    pattern = b"[^\\x%02x]+" % state if other else b"\\x%02x+" % state
+    for match in re.finditer(pattern, pages, re.DOTALL):
+        yield match.span()
 
 
 def _runs(indexes: Iterable[int]) -> Iterator[Span]:

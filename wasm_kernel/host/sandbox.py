@@ -42,6 +42,22 @@ Deliver = Callable[[str, Any], None]
 `Sandbox.answer`, and at the end "done" with the result or "error" with an exception."""
 
 
+Fill = Callable[[list[tuple[int, memoryview]]], None]
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A guest at rest: its memory's size, chunks by number (None: as in the base), files and clock.
+
+    ``fresh``: it has not run anything since the base memory.
+    """
+
+    size: int
+    chunks: list[tuple[int, bytes | None]]
+    rest: AtRest
+    fresh: bool
+
+
 @dataclass(frozen=True)
 class _Job:
     """Work for the sandbox's thread, and where its result goes."""
@@ -67,6 +83,7 @@ class Sandbox:
         image.furnish_scratch(self._scratch)
         self._rest = img.rest
         self._fresh = True  # the next request starts from the base memory
+        self._reseed = False  # the next request gives the guest random numbers of its own
         self._kept = True  # the memory's files are up to date with the last turn
         self._instance: Instance | None = None
         self._run: Run | None = None
@@ -81,6 +98,7 @@ class Sandbox:
         self._interrupt_first = False
         self._closed = False
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.before_change: Callable[[], None] = lambda: None  # on this thread, before a turn's first change of a file
         self.next_task: float | None = None  # when a background task of the guest wants to go on, in seconds
         self._thread = engine.start_thread(self._work, "wasm-kernel-sandbox")
         _open_sandboxes.add(self)
@@ -164,6 +182,58 @@ class Sandbox:
             self.policy = policy
 
         self._wait(change, None)
+
+    # ---- snapshots
+
+    def begin_capture(self, deliver: Deliver, *, everything: bool = False) -> None:
+        """Deliver a `Captured` of the guest at rest: what changed since the capture before, or all of it."""
+        self._submit(_Job(lambda: self._captured(everything), deliver))
+
+    def capture(self, *, everything: bool = False) -> Captured:
+        """The same, waited for."""
+        captured: Captured = self._wait(lambda: self._captured(everything), None)
+        return captured
+
+    def _captured(self, everything: bool) -> Captured:
+        if self._instance is not None and not self._fresh:
+            self._rest = self._instance.keep()
+            self._kept = True
+        if not self._kept:
+            raise SandboxError("the guest's memory could not be kept: there is no room for it")
+        return Captured(self._memory.size, self._memory.capture(everything=everything), self._rest, self._fresh)
+
+    def restore(
+        self, size: int, numbers: list[int], fill: Fill, rest: AtRest, *, files: Callable[[], None], reseed: bool
+    ) -> None:
+        """Be the guest of a snapshot from now on. If anything fails, the guest is as it was.
+
+        ``fill`` writes the snapshot's chunks into the views it is given; ``files`` then puts the workspace in order,
+        while no guest holds a file open. ``reseed``: the guest's random numbers are to be others than the snapshot's.
+        """
+
+        def work() -> None:
+            memory = GuestMemory(self._image.memory)
+            try:
+                fill(memory.load(size, numbers))
+                self._drop_instance()
+                files()
+            except BaseException:
+                memory.close()
+                raise
+            self._memory.close()
+            self._memory = memory
+            self._rest, self._fresh, self._kept, self._reseed = rest, False, True, reseed
+
+        self._wait(work, None)
+
+    def release(self) -> None:
+        """Give the guest's memory back to the system. It has to be restored, or it starts afresh."""
+        self._wait(self._start_afresh, None)
+
+    @property
+    def scratch(self) -> Path:
+        """The folder that the guest sees as /tmp."""
+        return self._scratch
 
     @property
     def waits_for_answer(self) -> bool:
@@ -333,6 +403,9 @@ class Sandbox:
             request = {**request, "fresh": {"seed": os.urandom(16).hex(), "env": dict(self.policy.env)}}
         if self._packages is not None:
             request = {**request, "packages": packages.in_use(self._packages)}
+        elif self._reseed:
+            request = {**request, "reseed": os.urandom(16).hex()}
+        self._reseed = False
         self._request = wire.encode(request, buffers)
         self._capture = capture
         self._before = None
@@ -468,6 +541,7 @@ class Sandbox:
             self._waits_for_answer = False
 
     def _on_first_change(self) -> None:
+        self.before_change()
         self._before = workspace.survey(self.folder)
 
     def _room_left(self, kind: int) -> tuple[int, int]:

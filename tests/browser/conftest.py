@@ -1,0 +1,64 @@
+"""One Lab and one browser for the whole folder, one notebook and kernel for each test.
+
+They end with the folder, not with the run: playwright keeps an event loop going that tests elsewhere would trip over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser import chromium
+from tests.browser.lab import LIGHT, Lab, Notebook, open_lab, running_browser, running_lab
+
+
+@pytest.fixture(scope="package")
+def browser_path() -> str:
+    found = chromium.find()
+    if found is None:
+        pytest.skip(chromium.MISSING)
+    return found
+
+
+@pytest.fixture(scope="package")
+def lab(browser_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with running_lab(tmp_path_factory.mktemp("lab")) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="package")
+def page(lab: Lab, browser_path: str) -> Iterator[Page]:
+    with running_browser(browser_path) as context:
+        yield open_lab(context, lab)
+
+
+@pytest.fixture(scope="package")
+def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pictures go: $WASM_KERNEL_SHOTS, for people who want to look at them."""
+    given = os.environ.get("WASM_KERNEL_SHOTS")
+    folder = Path(given) if given else tmp_path_factory.mktemp("shots")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def notebook(request: pytest.FixtureRequest, lab: Lab, page: Page, shots: Path) -> Iterator[Callable[..., Notebook]]:
+    """Make a notebook with these cells and open it. Afterwards it is photographed and closed."""
+    name = request.node.name.removeprefix("test_")
+    made: list[Notebook] = []
+
+    def make(*cells: str) -> Notebook:
+        made.append(Notebook.make(lab, page, shots, f"{name}{len(made) or ''}.ipynb", cells))
+        return made[-1]
+
+    yield make
+    page.keyboard.press("Escape")
+    for notebook in made:
+        notebook.screenshot(name)
+        notebook.close()
+    if made and page.evaluate("() => document.body.dataset.jpThemeLight") == "false":
+        made[0].theme(LIGHT)

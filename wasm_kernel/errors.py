@@ -6,6 +6,9 @@
     │   └── ImageMissing                       nothing is built yet, and building was not allowed here
     ├── SessionLocked                          another process, or another sandbox, uses the session
     ├── PackageError                           packages could not be installed or removed; nothing was changed
+    ├── DamagedChunk                           a part of a snapshot is missing or not what was stored
+    ├── BadManifest                            a snapshot's own file is damaged, or of a newer version
+    ├── StoreBusy                              snapshots are being taken or collected by somebody else
     └── SandboxError                           the sandbox itself failed, not the code in it
         ├── SandboxClosed                      it was used after close()
         └── SandboxBusy                        a second execute while one runs
@@ -55,6 +58,18 @@ class PackageError(WasmKernelError):
     def __init__(self, cause: str, message: str, details: str = "") -> None:
         super().__init__(message)
         self.cause, self.details = cause, details
+
+
+class DamagedChunk(WasmKernelError):
+    """A chunk is missing, or is not what its name says: what refers to it cannot be used, everything else can."""
+
+
+class BadManifest(WasmKernelError):
+    """A manifest is damaged or impossible: what it described cannot be used, everything else can."""
+
+
+class StoreBusy(WasmKernelError):
+    """Others use the store of chunks, and this needs it alone."""
 
 
 class SandboxError(WasmKernelError):

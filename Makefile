@@ -23,9 +23,10 @@ run: image
 	$(BIN)/wasm-kernel install --sys-prefix --no-image
 	$(BIN)/jupyter lab $(AS_ROOT) examples/tour.ipynb
 
-# The tests also need the flavour that counts fuel.
+# The tests also need the flavour that counts fuel, and a browser where one can be had.
 test: $(STAMP) lint
 	@$(BIN)/wasm-kernel image build --metered
+	@$(BIN)/python -m tests.browser.chromium
 	$(BIN)/python -m pytest
 
 lint: $(STAMP)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wasm_kernel import ConfigurationError
-from wasm_kernel.model.units import format_duration, format_size, parse_duration, parse_size
+from wasm_kernel.model.units import format_age, format_duration, format_size, parse_duration, parse_size
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,11 @@ def test_a_formatted_size_reads_back_within_rounding(size: int) -> None:
 )
 def test_formatted_durations(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-3, "just now"), (40.2, "40 s ago"), (300, "5 min ago"), (7300, "2 h ago"), (4 * 86400, "4 days ago")],
+)
+def test_ages(seconds: float, text: str) -> None:
+    assert format_age(seconds) == text

@@ -52,7 +52,7 @@ _ON_THE_HOST = {
     %session attach ID             use another session's files from here on
     %session rename NAME           give the session a title
     %session delete [ID] --yes     delete a session and its files
-    %session export FILE           write the session to FILE (.zip or .tar.zst) in /app
+    %session export FILE           write the session to FILE (.zip or .tar.zst) beside the notebook
 
     Done by the kernel's host, and only where this stands in the text of a cell. reset, new, attach and delete of the
     session in use must be the cell's last line.

@@ -19,6 +19,7 @@ from . import aio, comms, door, magics, wire
 from .shims import NO_PROCESS
 
 allow_stdin = True
+_HANDLERS = ("_on_interrupt", "_on_time_limit")  # the driver's, for signals
 
 
 def text_of(error):
@@ -153,6 +154,16 @@ class ZMQInteractiveShell(InteractiveShell):
         self.last_traceback = None
         self.failed_in_displayhook = False
         return super().run_cell(*args, **kwargs)
+
+    def _get_exc_info(self, exc_tuple=None):
+        """An interrupt or a time limit is raised by a function of ours: that is not what the person wants to see."""
+        etype, value, tb = super()._get_exc_info(exc_tuple)
+        step = tb
+        while step is not None and step.tb_next is not None:
+            if step.tb_next.tb_frame.f_code.co_name in _HANDLERS and step.tb_next.tb_next is None:
+                step.tb_next = None
+            step = step.tb_next
+        return etype, value, tb
 
     def _showtraceback(self, etype, evalue, stb):
         if self.displayhook._pending is not None:

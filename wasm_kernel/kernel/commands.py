@@ -23,8 +23,9 @@ from wasm_kernel.kernel.cells import HostMagic
 from wasm_kernel.kernel.render import Html
 from wasm_kernel.model import limits
 from wasm_kernel.model.outcome import SandboxResult
+from wasm_kernel.model.records import BadRecord
 from wasm_kernel.model.retention import RetentionPolicy
-from wasm_kernel.model.units import format_duration, format_size, parse_duration, parse_size
+from wasm_kernel.model.units import format_age, format_size, parse_duration, parse_size
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.kernel import WasmKernel
@@ -66,12 +67,12 @@ def _table(
     text = render.plain(header, rows[:most], numbers=numbers, caption=caption)
     if len(rows) > most:
         more = f"… and {len(rows) - most} more"
-        markup, text = f"{markup}<div>{more}</div>", f"{text}\n{more}"
+        markup, text = markup + render.sentence(more), f"{text}\n{more}"
     return Answer(data, text, markup)
 
 
 def _say(text: str, data: Any = None) -> Answer:
-    return Answer(data, text, "".join(f"<div>{render.escape(line)}</div>" for line in text.splitlines()))
+    return Answer(data, text, "".join(map(render.sentence, text.splitlines())))
 
 
 class Shown:
@@ -85,8 +86,7 @@ class Shown:
     def tell(self, line: str) -> None:
         """Show a line. Called on any thread."""
         if not self._silent:
-            bar = '<progress style="width:9em;vertical-align:middle"></progress> '
-            self._send({"text/plain": line, "text/html": f"<div>{bar}{render.escape(line)}</div>"})
+            self._send({"text/plain": line, "text/html": render.busy(line)})
 
     def clear(self) -> None:
         """Nothing more is going on."""
@@ -163,17 +163,17 @@ class Commands:
             "cells": extra.get("execution_count", 0),
             "age_seconds": round(age),
         }
-        rows: list[render.Row] = [("session", live.session_id)]
+        rows: list[render.Row] = [("session", render.code(live.session_id))]
         if data["title"]:
             rows.append(("title", data["title"]))
         rows += [
             ("notebook", str(notebook) if notebook is not None else "none: this session is this kernel's own"),
-            ("folder", f"{live.folder}, in cells /app"),
+            ("folder", f"{live.folder} (in cells: /app)"),
             ("files", f"{len(survey.files):,}"),
             ("disk", _used(survey.used_bytes, policy.workspace_bytes)),
             ("memory", _used(memory, policy.memory_bytes)),
             ("time per cell", limits.describe("timeout", policy.timeout_seconds)),
-            ("age", f"{format_duration(age)}, {data['cells']} cells run"),
+            ("created", f"{format_age(age)}, {render.counted(data['cells'], 'cell')} run"),
         ]
         return _table(data, (), rows)
 
@@ -200,11 +200,11 @@ class Commands:
                     "state": state,
                 }
             )
-            unused = "" if age is None else format_duration(max(age, 0))
-            rows.append((s.session_id, s.title or name, format_size(s.size_bytes), unused, state))
+            unused = "" if age is None else format_age(age)
+            rows.append((render.code(s.session_id), s.title or name, format_size(s.size_bytes), unused, state))
         total = format_size(sum(s.size_bytes for s in found))
         header = ("session", "title or notebook", "size", "last used", "")
-        return _table(data, header, rows, numbers=(2, 3), caption=f"{len(found)} sessions, {total}")
+        return _table(data, header, rows, numbers=(2,), caption=f"{render.counted(len(found), 'session')}, {total}")
 
     async def _session_files(self, words: list[str], parent: Message) -> Answer:
         """The files in /app, or in a folder of it."""
@@ -227,7 +227,11 @@ class Commands:
             for f in shown
         ]
         files = [f for f in shown if f.kind != "folder"]
-        caption = f"{len(files)} files, {format_size(sum(f.size for f in files))} in /app/{folder}".rstrip("/")
+        caption = (
+            f"{render.counted(len(files), 'file')}, {format_size(sum(f.size for f in files))} in /app/{folder}".rstrip(
+                "/"
+            )
+        )
         return _table(data, ("name", "size", "changed (UTC)"), rows, numbers=(1,), caption=caption)
 
     async def _session_limits(self, words: list[str], parent: Message) -> Answer:
@@ -252,15 +256,15 @@ class Commands:
 
     def _limits_table(self, live: LiveSession) -> Answer:
         policy, maxima = live.sandbox.policy, self._kernel.maxima
-        data, rows = {}, []
+        data: dict[str, Any] = {}
+        rows: list[render.Row] = []
         for name, limit in limits.LIMITS.items():
-            value = limits.current(policy, name)
-            data[name] = value
+            value = data[name] = limits.current(policy, name)
             most = limits.current(limits.changed(policy, {name: maxima[name]}), name) if name in maxima else None
-            rows.append(
-                (name, limits.describe(name, value), limits.describe(name, most) if most else "", limit.meaning)
-            )
-        return _table(data, ("limit", "value", "maximum", "bounds"), rows, numbers=(1, 2))
+            at_most = [limits.describe(name, most) if most else ""] if maxima else []
+            rows.append((name, limits.describe(name, value), *at_most, limit.meaning))
+        header = ("limit", "value", *(["at most"] if maxima else []), "bounds")
+        return _table(data, header, rows, numbers=(1, 2) if maxima else (1,))
 
     async def _session_watch(self, words: list[str], parent: Message) -> Answer:
         """Show after each cell which files it changed."""
@@ -291,7 +295,7 @@ class Commands:
         async def move() -> Answer:
             await self._kernel.move(self._kernel.home.move_to_new)
             now = self._kernel.live.session_id
-            return _say(f"This notebook has a new session, {now}. The old one stays: %session attach {before}", now)
+            return _say(f"This notebook has a new session, {now}. The old one stays: `%session attach {before}`", now)
 
         return Answer(afterwards=move)
 
@@ -332,7 +336,7 @@ class Commands:
             raise ConfigurationError(f"there is no session {session_id}; `%session list` shows which there are")
         if not sure:
             here = "this session" if session_id == live.session_id else f"session {session_id}"
-            return _say(f"This would delete {here} and all its files. To do it: %session delete {session_id} --yes")
+            return _say(f"This would delete {here} and all its files. To do it: `%session delete {session_id} --yes`")
 
         async def delete() -> Answer:
             if session_id == live.session_id:
@@ -391,13 +395,21 @@ class Commands:
             data = {"deleted": result.deleted_sessions, "reclaimed_bytes": result.reclaimed_bytes}
             return _say(str(result) + "".join(f"\n{name}: {text}" for name, text in result.errors.items()), data)
         found = await asyncio.to_thread(plan_prune, root, policy)
-        rows = [(d.session_id, format_duration(d.age_hours * 3600), format_size(d.size_bytes)) for d in found.remove]
+        rows = [
+            (
+                render.code(d.session_id),
+                _name(root, d.session_id),
+                format_size(d.size_bytes),
+                format_age(d.age_hours * 3600),
+            )
+            for d in found.remove
+        ]
         freed = format_size(found.reclaimed_bytes)
         data = {"would_delete": [d.session_id for d in found.remove], "would_reclaim_bytes": found.reclaimed_bytes}
         if not rows:
             return _say("No session would be deleted.", data)
-        caption = f"{len(rows)} sessions would be deleted, {freed} freed. To do it, add --yes."
-        return _table(data, ("session", "unused for", "size"), rows, numbers=(1, 2), caption=caption)
+        caption = f"{render.counted(len(rows), 'session')} would be deleted, {freed} freed. To do it, add `--yes`."
+        return _table(data, ("session", "title or notebook", "size", "last used"), rows, numbers=(2,), caption=caption)
 
     def prune_at_start(self) -> None:
         """What the configuration asks for; on a thread, and never a kernel's failure."""
@@ -431,7 +443,9 @@ class Commands:
             found = await asyncio.to_thread(list_packages, live.session_id, root)
             data = [{"name": p.name, "version": p.version, "built_in": p.built_in} for p in found]
             rows = [(p.name, p.version, "" if p.built_in else "this session's own") for p in found]
-            return _table(data, ("package", "version", ""), rows, caption=f"{len(found)} packages", most=1000)
+            return _table(
+                data, ("package", "version", ""), rows, caption=render.counted(len(found), "package"), most=1000
+            )
         quiet = {"-q", "--quiet", "-y", "--yes"}
         upgrade = bool({"-U", "--upgrade"} & set(words))
         names = [w for w in words if w not in {*quiet, "-U", "--upgrade"}]
@@ -511,6 +525,16 @@ def _one(words: list[str], usage: str) -> str:
     if len(words) != 1:
         raise ConfigurationError(f"{usage}: give exactly one")
     return words[0]
+
+
+def _name(root: Path, session_id: str) -> str:
+    """What a person knows a session by."""
+    try:
+        record = read_record(root / session_id)
+    except BadRecord:
+        return ""
+    extra = record.extra if record is not None else {}
+    return str(extra.get("title") or Path(str(extra.get("notebook") or "")).name)[:200]
 
 
 def _used(size: float, limit: float) -> Html:

@@ -34,7 +34,9 @@ def from_server(environ: Mapping[str, str], connection_file: Path) -> Path | Non
     url = urllib.parse.urljoin(str(server.get("url", "")), "api/sessions")
     request = urllib.request.Request(url, headers={"Authorization": f"token {token}"})
     try:
-        with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+        # Never through a proxy: the server is on this machine, and its token is nobody else's business.
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(request, timeout=_PATIENCE) as answer:
             sessions = json.loads(answer.read(8 << 20))
         path = next(s["path"] for s in sessions if s["kernel"]["id"] == kernel_id)
         root = str(server.get("root_dir") or server.get("notebook_dir") or "")

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 
 Row = Sequence[object]
-_TABLE = (
-    "border-collapse:collapse;margin:.3em 0;font-size:var(--jp-code-font-size,13px);"
-    "color:var(--jp-content-font-color1,inherit)"
-)
-_CELL = "padding:.15em 1em .15em 0;text-align:{align};border:none;background:none;vertical-align:top"
-_HEAD = _CELL + ";font-weight:600;border-bottom:1px solid var(--jp-border-color1,#bbb)"
+# Lab gives tables stripes, borders and centred cells of its own; all of that is overruled, each where Lab sets it.
+_SIZE = "font-size:var(--jp-code-font-size,13px);color:var(--jp-content-font-color1,inherit)"
+_TABLE = f"border:none;border-collapse:collapse;margin:.3em 0;{_SIZE}"
+_ROW = "background:none;border:none"
+_CELL = "padding:.2em 1.6em .2em 0;text-align:{align};border:none;vertical-align:baseline;max-width:none"
+_NUMBER = ";white-space:nowrap;font-variant-numeric:tabular-nums"
+_HEAD = _CELL + ";font-weight:600;border-bottom:1px solid var(--jp-border-color1,rgba(128,128,128,.5))"
+_KEY = _CELL + ";white-space:nowrap;color:var(--jp-content-font-color2,inherit)"
+_BAR = "width:9em;height:.8em;vertical-align:baseline;accent-color:var(--jp-brand-color1,auto)"
+_MONO = "font-family:var(--jp-code-font-family,monospace);white-space:nowrap"
+_COMMAND = re.compile("`([^`]+)`")
 
 
 def visible(value: object) -> str:
@@ -22,12 +28,28 @@ def visible(value: object) -> str:
 def bar(fraction: float, label: str) -> str:
     """A bar and what it stands for, as HTML."""
     share = min(max(fraction, 0.0), 1.0)
-    return f'<progress max="1" value="{share:.4f}" style="width:9em;vertical-align:middle"></progress> {escape(label)}'
+    return f'<progress max="1" value="{share:.4f}" style="{_BAR}"></progress>&ensp;{escape(label)}'
+
+
+def busy(label: str) -> str:
+    """A bar that only says that something goes on, and what, as HTML."""
+    return f'<div style="{_SIZE}"><progress style="{_BAR}"></progress>&ensp;{escape(label)}</div>'
 
 
 def escape(value: object) -> str:
     """Text in HTML."""
     return html.escape(visible(value))
+
+
+def sentence(text: str) -> str:
+    """A line of text in HTML; what stands between backticks is something to type."""
+    marked = _COMMAND.sub(r"<code>\1</code>", escape(text))
+    return f'<div style="{_SIZE}">{marked}</div>'
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 file``, ``2 files``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class Html(str):
@@ -41,21 +63,26 @@ class Html(str):
         return made
 
 
+def code(text: str) -> Html:
+    """An id, in letters of one width."""
+    return Html(f'<span style="{_MONO}">{escape(text)}</span>', text)
+
+
 def table(header: Sequence[str], rows: Sequence[Row], *, numbers: Sequence[int] = (), caption: str = "") -> str:
-    """A table as HTML; columns in ``numbers`` are aligned to the right."""
+    """A table as HTML; columns in ``numbers`` are aligned to the right. Without a header its first column is one."""
 
     def cell(tag: str, style: str, column: int, value: object) -> str:
-        align = "right" if column in numbers else "left"
-        return (
-            f'<{tag} style="{style.format(align=align)}">{value if isinstance(value, Html) else escape(value)}</{tag}>'
-        )
+        number = column in numbers
+        style = style.format(align="right" if number else "left") + (_NUMBER if number else "")
+        return f'<{tag} style="{style}">{value if isinstance(value, Html) else escape(value)}</{tag}>'
 
-    head = "".join(cell("th", _HEAD, n, name) for n, name in enumerate(header))
-    body = "".join(
-        "<tr>" + "".join(cell("td", _CELL, n, value) for n, value in enumerate(row)) + "</tr>" for row in rows
-    )
-    title = f'<div style="margin-top:.3em">{escape(caption)}</div>' if caption else ""
-    return f'{title}<table style="{_TABLE}">{"<tr>" + head + "</tr>" if header else ""}{body}</table>'
+    def line(tag: str, style: str, values: Row) -> str:
+        cells = (cell(tag, style if n or header else _KEY, n, value) for n, value in enumerate(values))
+        return f'<tr style="{_ROW}">{"".join(cells)}</tr>'
+
+    head = f"<thead>{line('th', _HEAD, header)}</thead>" if header else ""
+    body = "".join(line("td", _CELL, row) for row in rows)
+    return f'{sentence(caption) if caption else ""}<table style="{_TABLE}">{head}<tbody>{body}</tbody></table>'
 
 
 def plain(header: Sequence[str], rows: Sequence[Row], *, numbers: Sequence[int] = (), caption: str = "") -> str:

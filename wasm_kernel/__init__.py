@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from wasm_kernel.model.policy import ExecutionPolicy
     from wasm_kernel.model.records import SessionRecord
     from wasm_kernel.model.retention import RetentionPolicy
+    from wasm_kernel.model.snapshots import Snapshot
     from wasm_kernel.sessions.archive import ArchiveResult, BadArchive, archive_sessions, export_session, import_session
     from wasm_kernel.sessions.catalog import (
         create_session_sandbox,
@@ -53,10 +54,25 @@ if TYPE_CHECKING:
         read_session_file,
         write_session_file,
     )
+    from wasm_kernel.sessions.listing import SessionSummary, list_sessions
     from wasm_kernel.sessions.log import SandboxLogger
     from wasm_kernel.sessions.packages import install_packages, list_packages, uninstall_packages
     from wasm_kernel.sessions.pruning import PruneResult, prune_sessions
     from wasm_kernel.sessions.sandboxes import BaseSandbox, RuntimeType, create_sandbox
+    from wasm_kernel.sessions.snapshots import (
+        SnapshotRetention,
+        collect_snapshots,
+        create_snapshot,
+        delete_snapshot,
+        export_snapshot,
+        fork_session,
+        get_snapshot,
+        import_snapshot,
+        list_snapshots,
+        prune_snapshots,
+        restore_snapshot,
+        verify_snapshots,
+    )
 
 __version__ = "0.1.0"
 
@@ -118,6 +134,25 @@ _LATER = {
     ),
     **dict.fromkeys(("install_packages", "list_packages", "uninstall_packages"), "sessions.packages"),
     **dict.fromkeys(("PruneResult", "prune_sessions"), "sessions.pruning"),
+    **dict.fromkeys(("SessionSummary", "list_sessions"), "sessions.listing"),
+    "Snapshot": "model.snapshots",
+    **dict.fromkeys(
+        (
+            "collect_snapshots",
+            "create_snapshot",
+            "delete_snapshot",
+            "export_snapshot",
+            "fork_session",
+            "get_snapshot",
+            "import_snapshot",
+            "list_snapshots",
+            "prune_snapshots",
+            "restore_snapshot",
+            "SnapshotRetention",
+            "verify_snapshots",
+        ),
+        "sessions.snapshots",
+    ),
 }
 
 
@@ -168,25 +203,40 @@ __all__ = [
     "SessionFile",
     "SessionLocked",
     "SessionRecord",
+    "SessionSummary",
+    "Snapshot",
+    "SnapshotRetention",
     "Stream",
     "UpdateDisplay",
     "WasmKernelError",
     "__version__",
     "archive_sessions",
+    "collect_snapshots",
     "create_sandbox",
     "create_session_sandbox",
+    "create_snapshot",
     "delete_session_path",
     "delete_session_workspace",
+    "delete_snapshot",
     "export_session",
+    "export_snapshot",
+    "fork_session",
     "get_session_sandbox",
+    "get_snapshot",
     "import_session",
+    "import_snapshot",
     "install_packages",
     "list_packages",
     "list_session_files",
+    "list_sessions",
+    "list_snapshots",
     "open_session_file",
     "prune_sessions",
+    "prune_snapshots",
     "read_session_file",
     "repair_session_metadata",
+    "restore_snapshot",
     "uninstall_packages",
+    "verify_snapshots",
     "write_session_file",
 ]

@@ -223,7 +223,14 @@ class Folder:
 
     # ---- changing
 
-    def write(self, path: str | os.PathLike[str], blocks: Iterable[bytes], *, overwrite: bool = True) -> int:
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        blocks: Iterable[bytes],
+        *,
+        overwrite: bool = True,
+        modified_ns: int | None = None,
+    ) -> int:
         """Put a file there whole or not at all, folders included; the bytes written."""
         with self._parent(path, create=True) as (folder, name):
             info = _stat(name, folder)
@@ -239,6 +246,8 @@ class Folder:
                         size += file.write(block)
                     file.flush()
                     os.fsync(file.fileno())
+                    if modified_ns is not None:
+                        os.utime(file.fileno(), ns=(modified_ns, modified_ns))
                     if overwrite:
                         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
                     else:  # a link fails where somebody else was faster; a rename would overwrite
@@ -266,6 +275,17 @@ class Folder:
                         text = "the folder is not empty; ask for recursive=True"
                         raise OSError(errno.ENOTEMPTY, text, os.fspath(path)) from None
                     raise
+
+    def link_target(self, path: str | os.PathLike[str]) -> str:
+        """Where a link points."""
+        with self._parent(path) as (folder, name):
+            return os.readlink(name, dir_fd=folder)
+
+    def make_link(self, path: str | os.PathLike[str], target: str) -> None:
+        """Make a link to a place below the folder it stands in, which is all that a guest can make."""
+        components(target, backslashes=self._backslashes)
+        with self._parent(path, create=True) as (folder, name):
+            os.symlink(target, name, dir_fd=folder)
 
     def make_folder(self, path: str | os.PathLike[str]) -> None:
         """Make a folder, and those above it."""

@@ -1,6 +1,6 @@
 """Packs: files of many chunks, written once and never changed, each with an index of itself at its end.
 
-    magic | blobs | an entry per blob: name, offset, stored and raw length, codec | checksum, begin and count of entries, magic
+    magic | blobs | per blob: name, offset, stored and raw length, codec | checksum, begin and count of these, magic
 
 A chunk's name is its BLAKE3 hash, so whoever reads one knows whether it is whole. A pack may come from elsewhere or be
 damaged: every length and offset is checked before memory is allocated for it, and nothing inflates beyond what the

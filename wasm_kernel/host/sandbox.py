@@ -226,6 +226,16 @@ class Sandbox:
 
         self._wait(work, None)
 
+    def restart(self, files: Callable[[], None]) -> None:
+        """A fresh interpreter, as `reset`, with the workspace put in order in between."""
+
+        def work() -> None:
+            self._drop_instance()
+            files()
+            self._start_afresh(empty_scratch=False)
+
+        self._wait(work, None)
+
     def release(self) -> None:
         """Give the guest's memory back to the system. It has to be restored, or it starts afresh."""
         self._wait(self._start_afresh, None)
@@ -364,11 +374,12 @@ class Sandbox:
         if trap.cause is TrapCause.HOST:
             raise SandboxError("the sandbox's host failed while serving the guest") from trap.__cause__
 
-    def _start_afresh(self) -> None:
+    def _start_afresh(self, *, empty_scratch: bool = True) -> None:
         self._drop_instance()
         self._memory.reset()
         self._rest, self._fresh, self._kept = self._image.rest, True, True
-        scratch.empty(self._scratch)
+        if empty_scratch:
+            scratch.empty(self._scratch)
         image.furnish_scratch(self._scratch)
 
     def _live(self) -> Instance:

@@ -145,6 +145,12 @@ def delete_session_workspace(
         logger.info("session.deleted", session_id=session_id)
 
 
+def live_session(session_id: str, root: Path) -> LiveSession | None:
+    """The session, if this process has it open."""
+    with _guard:
+        return _live.get((root, session_id))
+
+
 def close_session(session_id: str, root: Path) -> bool:
     """Close a session's sandbox if this process has one; whether it had."""
     with _guard:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.errors import SandboxClosed
 from wasm_kernel.guest import wire
@@ -21,6 +21,9 @@ from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import BadRecord, format_time
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.sandboxes import BaseSandbox
+
+if TYPE_CHECKING:
+    from wasm_kernel.sessions.recorder import Recorder
 
 
 class LiveSession:
@@ -35,7 +38,22 @@ class LiveSession:
         self._keeper = RecordKeeper(folder)
         self._handles = 0
         self._guard = threading.Lock()
+        self._recorder: Recorder | None = None
         self.on_close: Callable[[], None] = lambda: None
+
+    @property
+    def root(self) -> Path:
+        """The workspace root."""
+        return self.folder.parent
+
+    @property
+    def recorder(self) -> Recorder:
+        """What takes and restores its snapshots, made when first needed."""
+        if self._recorder is None:
+            from wasm_kernel.sessions.recorder import Recorder
+
+            self._recorder = Recorder(self.root, self.session_id, self.folder, self.sandbox)
+        return self._recorder
 
     def enter(self) -> bool:
         """One more handle; False when the session was closed meanwhile."""
@@ -56,6 +74,8 @@ class LiveSession:
     def close(self) -> None:
         """Stop the sandbox and let others use the session."""
         self.sandbox.close()
+        if self._recorder is not None:
+            self._recorder.close()
         self._keeper.close()
         self._lock.release()
         self.on_close()

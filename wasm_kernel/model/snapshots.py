@@ -1,0 +1,283 @@
+"""What a snapshot is, and how it becomes bytes and back. What comes from elsewhere is checked field by field."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from wasm_kernel.errors import WasmKernelError
+from wasm_kernel.model.records import BadRecord, format_time, is_session_id, is_uuid, parse_time
+
+TRIGGERS = ("session_close", "user", "checkpoint")
+HASH = 32
+MAX_LABEL = 200
+_MAX_MEMORY = 1 << 32
+_MAX_FILES = 1_000_000
+_ENTRY = struct.Struct("<I32s")
+_LENGTH = struct.Struct("<I")
+MOUNTS = ("app", "tmp")
+
+
+class BadSnapshot(WasmKernelError):
+    """A snapshot that is none, or that was made to harm; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A saved moment of a session: the guest's memory, the files, and what else belongs to it.
+
+    Attributes:
+        snapshot_id: A UUID.
+        session_id: Whose it is.
+        trigger: ``checkpoint`` (after a cell), ``user`` or ``session_close``.
+        created_at: When it was taken.
+        label: What a person called it.
+        parent: The snapshot before it, or empty.
+        execution_count: The number of the next cell.
+        image_key: The image whose base memory it builds upon; another one cannot continue it.
+        memory_bytes: Size of the guest's memory.
+        file_count: Files in /app.
+        file_bytes: Their size.
+        stored_bytes: What it added to the store.
+        metadata: Anything else: the cell that ran, how long it took, what it changed.
+    """
+
+    snapshot_id: str
+    session_id: str
+    trigger: str
+    created_at: datetime
+    label: str = ""
+    parent: str = ""
+    execution_count: int = 1
+    image_key: str = ""
+    memory_bytes: int = 0
+    file_count: int = 0
+    file_bytes: int = 0
+    stored_bytes: int = 0
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> bytes:
+        """The head of a manifest."""
+        found = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return json.dumps({**found, "created_at": format_time(self.created_at), "version": 1}).encode()
+
+    def moved(self, **changes: Any) -> Snapshot:
+        """The same with some fields changed."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True)
+class SavedFile:
+    """A file, folder or link of the workspace. ``kind``: file, folder or link; ``path`` in bytes of the file system."""
+
+    mount: str
+    path: bytes
+    kind: str
+    size: int = 0
+    modified_ns: int = 0
+    target: bytes = b""
+    chunks: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True)
+class SavedDescriptor:
+    """An open file of the guest: what it takes to open it again under its number."""
+
+    fd: int
+    mount: int
+    path: bytes
+    lookup: int
+    oflags: int
+    fdflags: int
+    rights: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All of a snapshot but its chunks.
+
+    Attributes:
+        snapshot: What is listed of it.
+        table: Chunk number to chunk name, of every chunk that is not as in the base memory.
+        descriptors: Open files.
+        clock_ns: The guest's monotonic clock.
+        entry: Where the guest's driver is entered; 0: the guest has not run yet, and starts from the base memory.
+        files: /app and /tmp.
+        variables: Name to [type, size, fingerprint].
+    """
+
+    snapshot: Snapshot
+    table: dict[int, bytes] = field(default_factory=dict)
+    descriptors: tuple[SavedDescriptor, ...] = ()
+    clock_ns: int = 0
+    entry: int = 0
+    files: tuple[SavedFile, ...] = ()
+    variables: dict[str, list[Any]] = field(default_factory=dict)
+
+    def body(self) -> bytes:
+        """The rest of a manifest's bytes."""
+        text = json.dumps(
+            {
+                "clock_ns": self.clock_ns,
+                "entry": self.entry,
+                "descriptors": [
+                    [d.fd, d.mount, d.path.hex(), d.lookup, d.oflags, d.fdflags, d.rights, d.offset]
+                    for d in self.descriptors
+                ],
+                "files": [
+                    [f.mount, f.path.hex(), f.kind, f.size, f.modified_ns, f.target.hex(), b"".join(f.chunks).hex()]
+                    for f in self.files
+                ],
+                "variables": self.variables,
+            }
+        ).encode()
+        table = b"".join(_ENTRY.pack(number, name) for number, name in sorted(self.table.items()))
+        return b"".join([_LENGTH.pack(len(text)), text, table])
+
+
+def chunks_of(body: bytes) -> Iterator[bytes]:
+    """The names of all chunks a manifest refers to."""
+    manifest = _parse_body(body)
+    yield from manifest["table"].values()
+    for entry in manifest["files"]:
+        yield from entry.chunks
+
+
+def parse_snapshot(head: bytes) -> Snapshot:
+    """A manifest's head, checked."""
+    found = _object(head, "its head")
+    metadata = found.get("metadata")
+    try:
+        snapshot = Snapshot(
+            snapshot_id=_text(found, "snapshot_id"),
+            session_id=_text(found, "session_id"),
+            trigger=_text(found, "trigger"),
+            created_at=parse_time(found.get("created_at")),
+            label=_text(found, "label"),
+            parent=_text(found, "parent"),
+            execution_count=_number(found, "execution_count", 1 << 53),
+            image_key=_text(found, "image_key"),
+            memory_bytes=_number(found, "memory_bytes", _MAX_MEMORY),
+            file_count=_number(found, "file_count", _MAX_FILES),
+            file_bytes=_number(found, "file_bytes", 1 << 60),
+            stored_bytes=_number(found, "stored_bytes", 1 << 60),
+            metadata=dict(metadata) if isinstance(metadata, dict) else {},
+        )
+    except BadRecord as e:
+        raise BadSnapshot(f"created_at: {e}") from None
+    if not is_uuid(snapshot.snapshot_id) or not is_session_id(snapshot.session_id):
+        raise BadSnapshot("its ids are none")
+    if snapshot.trigger not in TRIGGERS or (snapshot.parent and not is_uuid(snapshot.parent)):
+        raise BadSnapshot("its trigger or its parent is none")
+    return snapshot
+
+
+def parse_manifest(head: bytes, body: bytes) -> Manifest:
+    """A whole manifest, checked."""
+    snapshot = parse_snapshot(head)
+    found = _parse_body(body)
+    if snapshot.memory_bytes % 65536 or any(number >= snapshot.memory_bytes >> 16 for number in found["table"]):
+        raise BadSnapshot("its memory is not as large as its chunks say")
+    return Manifest(snapshot, **found)
+
+
+def _parse_body(body: bytes) -> dict[str, Any]:
+    if len(body) < _LENGTH.size:
+        raise BadSnapshot("its manifest is cut short")
+    (length,) = _LENGTH.unpack_from(body)
+    table = body[_LENGTH.size + length :]
+    if _LENGTH.size + length > len(body) or len(table) % _ENTRY.size:
+        raise BadSnapshot("its manifest is cut short")
+    found = _object(body[_LENGTH.size : _LENGTH.size + length], "its manifest")
+    descriptors, files = found.get("descriptors"), found.get("files")
+    if not isinstance(descriptors, list) or not isinstance(files, list) or len(files) > 2 * _MAX_FILES:
+        raise BadSnapshot("its lists of files are none")
+    variables = found.get("variables")
+    return {
+        "table": dict(_ENTRY.iter_unpack(table)),
+        "descriptors": tuple(_descriptor(d) for d in descriptors[:1000]),
+        "clock_ns": _number(found, "clock_ns", 1 << 63),
+        "entry": _number(found, "entry", _MAX_MEMORY),
+        "files": tuple(_file(f) for f in files),
+        "variables": checked_variables(variables),
+    }
+
+
+def checked_variables(found: Any) -> dict[str, list[Any]]:
+    """What a guest says of its variables, with everything odd left out."""
+    if not isinstance(found, dict):
+        return {}
+    return {
+        name[:200]: [str(value[0])[:80], value[1], str(value[2])[:200]]
+        for name, value in list(found.items())[:1000]
+        if isinstance(name, str) and isinstance(value, list) and len(value) == 3 and type(value[1]) is int
+    }
+
+
+def _descriptor(found: Any) -> SavedDescriptor:
+    if not isinstance(found, list) or len(found) != 8 or not isinstance(found[2], str):
+        raise BadSnapshot("an open file of it is none")
+    numbers = [*found[:2], *found[3:]]
+    if any(type(n) is not int or not 0 <= n < 1 << 63 for n in numbers) or found[0] > 1 << 16 or found[1] > 1 << 8:
+        raise BadSnapshot("an open file of it is none")
+    return SavedDescriptor(found[0], found[1], _path(found[2]), *found[3:])
+
+
+def _file(found: Any) -> SavedFile:
+    if not isinstance(found, list) or len(found) != 7 or not all(isinstance(found[n], str) for n in (0, 1, 2, 5, 6)):
+        raise BadSnapshot("a file of it is none")
+    mount, path, kind, size, modified, target, chunks = found
+    if mount not in MOUNTS or kind not in ("file", "folder", "link"):
+        raise BadSnapshot("a file of it is of no known kind")
+    if type(size) is not int or type(modified) is not int or not 0 <= size < 1 << 60 or abs(modified) >= 1 << 63:
+        raise BadSnapshot("a file of it has no size or time")
+    names = _hex(chunks)
+    if len(names) % HASH:
+        raise BadSnapshot("a file of it has half a chunk")
+    pieces = tuple(names[n : n + HASH] for n in range(0, len(names), HASH))
+    return SavedFile(mount, _path(path), kind, size, modified, _hex(target), pieces)
+
+
+def _path(text: str) -> bytes:
+    """A relative path that cannot leave, nor name what is hidden."""
+    path = _hex(text)
+    parts = path.split(b"/")
+    if len(path) > 8192 or b"\0" in path or any(p in (b"", b"..") or p.startswith(b".metadata.json") for p in parts):
+        raise BadSnapshot(f"it names {path[:80]!r}, which no snapshot of ours does")
+    return path
+
+
+def _hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise BadSnapshot("it holds text that is no number") from None
+
+
+def _object(data: bytes, what: str) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        raise BadSnapshot(f"{what} is not JSON") from None
+    if not isinstance(found, dict):
+        raise BadSnapshot(f"{what} is not an object")
+    return found
+
+
+def _text(found: dict[str, Any], name: str) -> str:
+    value = found.get(name)
+    if not isinstance(value, str) or len(value) > 400:
+        raise BadSnapshot(f"its {name} is {str(value)[:40]!r}")
+    return value
+
+
+def _number(found: dict[str, Any], name: str, limit: int) -> int:
+    value = found.get(name)
+    if type(value) is not int or not 0 <= value <= limit:
+        raise BadSnapshot(f"its {name} is {str(value)[:40]!r}")
+    return value

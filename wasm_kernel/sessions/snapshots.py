@@ -1,0 +1,386 @@
+"""Snapshots as a library: take, list, restore, fork, delete, export, import, prune. A session need not be open."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.host import image
+from wasm_kernel.host.chunks import ZERO, ChunkStore, Collected, Take, Verified
+from wasm_kernel.host.filetree import SavedTree
+from wasm_kernel.host.ledger import lock_session, open_temporary, sync_folder
+from wasm_kernel.model.policy import ExecutionPolicy
+from wasm_kernel.model.records import check_session_id, is_uuid
+from wasm_kernel.model.snapshots import HASH, BadSnapshot, Manifest, Snapshot, chunks_of, parse_manifest, parse_snapshot
+from wasm_kernel.sessions import catalog
+from wasm_kernel.sessions.log import SandboxLogger
+from wasm_kernel.sessions.pruning import existing_root
+from wasm_kernel.sessions.recorder import read_snapshot, snapshot_store
+from wasm_kernel.sessions.sandboxes import ready_image
+from wasm_kernel.sessions.session import LiveSession
+
+AnyRoot = Path | str | None
+_MAGIC = b"wasm-kernel snapshot 1\n"
+_LENGTHS = struct.Struct("<II")
+_PIECE = struct.Struct(f"<{HASH}sI")
+_MAX_HEAD, _MAX_BODY, _MAX_PIECE = 1 << 20, 64 << 20, 4 << 20
+
+
+def create_snapshot(
+    session_id: str,
+    workspace_root: AnyRoot = None,
+    *,
+    label: str = "",
+    metadata: dict[str, Any] | None = None,
+    logger: SandboxLogger | None = None,
+) -> Snapshot:
+    """Save a session as it is now: memory, if it has any, and files."""
+    with _opened(session_id, existing_root(workspace_root), logger) as live:
+        count = live.recorder.last.execution_count if live.recorder.last is not None else 1
+        snapshot = live.recorder.take("user", label=label, metadata=metadata, execution_count=count)
+    _log(logger).info("session.snapshot.created", session_id=session_id, snapshot_id=snapshot.snapshot_id)
+    return snapshot
+
+
+def list_snapshots(workspace_root: AnyRoot = None, session_id: str | None = None) -> list[Snapshot]:
+    """The snapshots of a session, or of all, the newest first. One that cannot be read is not listed."""
+    store = snapshot_store(existing_root(workspace_root))
+    found = []
+    with contextlib.closing(store):
+        for group, name in store.manifest_names(session_id):
+            with contextlib.suppress(BadSnapshot, OSError, ConfigurationError, ValueError):
+                found.append(_head(store, group, name))
+    return sorted(found, key=lambda s: s.created_at, reverse=True)
+
+
+def get_snapshot(snapshot_id: str, workspace_root: AnyRoot = None) -> Snapshot:
+    """A snapshot by its id."""
+    store = snapshot_store(existing_root(workspace_root))
+    with contextlib.closing(store):
+        return _head(store, _group_of(store, snapshot_id), snapshot_id)
+
+
+def restore_snapshot(
+    snapshot_id: str, workspace_root: AnyRoot = None, *, logger: SandboxLogger | None = None
+) -> Snapshot:
+    """Make a snapshot's session what it was then: variables and files. The state before can be restored in turn."""
+    root = existing_root(workspace_root)
+    with contextlib.closing(snapshot_store(root)) as store:
+        session_id = _group_of(store, snapshot_id)
+        manifest = read_snapshot(store, session_id, snapshot_id)
+    with _opened(session_id, root, logger) as live:
+        live.recorder.take("user", label="before restore")
+        live.recorder.restore(manifest)
+        restored = live.recorder.take(
+            "user",
+            label=f"restored {manifest.snapshot.label or snapshot_id[:8]}",
+            execution_count=manifest.snapshot.execution_count,
+            variables=manifest.variables,
+        )
+    _log(logger).info("session.snapshot.restored", session_id=session_id, snapshot_id=snapshot_id)
+    return restored
+
+
+def delete_snapshot(snapshot_id: str, workspace_root: AnyRoot = None, *, logger: SandboxLogger | None = None) -> None:
+    """Forget a snapshot. Its space comes back with the next `collect_snapshots`, or prune."""
+    with contextlib.closing(snapshot_store(existing_root(workspace_root))) as store:
+        session_id = _group_of(store, snapshot_id)
+        store.remove_manifest(session_id, snapshot_id)
+    _log(logger).info("session.snapshot.deleted", session_id=session_id, snapshot_id=snapshot_id)
+
+
+def fork_session(
+    session_id: str,
+    workspace_root: AnyRoot = None,
+    *,
+    snapshot_id: str | None = None,
+    notebook: str | None = None,
+    logger: SandboxLogger | None = None,
+) -> str:
+    """A new session that goes on from a snapshot, or from how a session is now; its id.
+
+    Both share what they have in common on disk. The fork's random numbers are its own.
+    """
+    root = existing_root(workspace_root)
+    if snapshot_id is None:
+        snapshot_id = create_snapshot(session_id, root, label="fork", logger=logger).snapshot_id
+    with contextlib.closing(snapshot_store(root)) as store:
+        manifest = read_snapshot(store, _group_of(store, snapshot_id), snapshot_id)
+        with store.take() as take:
+            return _fork(root, store, take, manifest, notebook, _log(logger))
+
+
+def _fork(
+    root: Path, store: ChunkStore, take: Take, manifest: Manifest, notebook: str | None, logger: SandboxLogger
+) -> str:
+    """A new session from a manifest. Its own manifest comes first: from then on nobody collects what it refers to."""
+    session_id = str(uuid.uuid4())
+    extra: dict[str, Any] = {"forked_from": manifest.snapshot.session_id}
+    if notebook is not None:
+        extra["notebook"] = notebook
+    first = manifest.snapshot.moved(
+        snapshot_id=str(uuid.uuid4()),
+        session_id=session_id,
+        trigger="user",
+        parent="",
+        label=f"forked from {manifest.snapshot.session_id[:8]}",
+        created_at=datetime.now(UTC),
+        stored_bytes=0,
+        metadata={"forked_from": manifest.snapshot.snapshot_id, "reseed": True},
+    )
+    files = [f for f in manifest.files if f.mount == "app"]
+    lock = lock_session(root, session_id)
+    try:
+        take.commit(session_id, first.snapshot_id, first.to_json(), manifest.body())
+        try:
+            with catalog.staged_session(root, session_id, extra, logger) as folder:
+                SavedTree("app", folder).restore(files, lambda name, length: _piece(store, name, length))
+        except BaseException:
+            store.remove_manifest(session_id, first.snapshot_id)
+            raise
+    finally:
+        lock.release()
+    logger.info("session.forked", session_id=session_id, snapshot_id=manifest.snapshot.snapshot_id)
+    return session_id
+
+
+def open_from_snapshot(live: LiveSession, snapshot: Snapshot | None = None, *, files: bool = False) -> Manifest | None:
+    """Let a session that was just opened go on from its newest snapshot, or from this one; None: it has none."""
+    found = snapshot or newest_snapshot(live.root, live.session_id)
+    if found is None:
+        return None
+    manifest = read_snapshot(live.recorder.store, found.session_id, found.snapshot_id)
+    live.recorder.restore(manifest, reseed=bool(found.metadata.get("reseed")), files=files)
+    return manifest
+
+
+def newest_snapshot(root: Path, session_id: str) -> Snapshot | None:
+    """The last moment that was saved of a session."""
+    found = list_snapshots(root, session_id)
+    return found[0] if found else None
+
+
+# ---- one file
+
+
+def export_snapshot(snapshot_id: str, target: Path | str, workspace_root: AnyRoot = None) -> Path:
+    """Write a snapshot to one file, which another machine with the same image can continue."""
+    import zstandard
+
+    target = Path(target).absolute()
+    with contextlib.closing(snapshot_store(existing_root(workspace_root))) as store, store.take():
+        group = _group_of(store, snapshot_id)
+        head, body = store.manifest_head(group, snapshot_id), store.read_manifest(group, snapshot_id)
+        parse_manifest(head, body)
+        handle, temporary = open_temporary(f"{target.parent}/.{target.name}.part-", 8, 0o600)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                with zstandard.ZstdCompressor(level=3).stream_writer(file, closefd=False) as packed:
+                    packed.write(_MAGIC + _LENGTHS.pack(len(head), len(body)) + head + body)
+                    for name in sorted({name for name in chunks_of(body) if name != ZERO}):
+                        data = store.read_chunk(name)
+                        packed.write(_PIECE.pack(name, len(data)) + data)
+                file.flush()
+                os.fsync(file.fileno())
+                Path(temporary).replace(target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    sync_folder(target.parent)
+    return target
+
+
+def import_snapshot(
+    source: Path | str, workspace_root: AnyRoot = None, *, logger: SandboxLogger | None = None
+) -> tuple[str, Snapshot]:
+    """Make a new session of an exported snapshot; its id and its snapshot. What the file says is not trusted."""
+    import zstandard
+
+    root = catalog.prepared_root(workspace_root)
+    source = Path(source)
+    try:
+        with source.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as packed:
+            if _exactly(packed, len(_MAGIC)) != _MAGIC:
+                raise BadSnapshot(f"{source} is no exported snapshot")
+            lengths = _LENGTHS.unpack(_exactly(packed, _LENGTHS.size))
+            if lengths[0] > _MAX_HEAD or lengths[1] > _MAX_BODY:
+                raise BadSnapshot(f"{source} has a manifest that is too long")
+            head, body = (_exactly(packed, length) for length in lengths)
+            manifest = parse_manifest(head, body)
+            needed, have = manifest.snapshot.image_key, image.parts().base.key
+            if needed != have:
+                raise BadSnapshot(
+                    f"{source} needs the image {needed}, and this one is {have}; "
+                    "install the version of wasm-kernel that made it and run `wasm-kernel image build`"
+                )
+            with contextlib.closing(snapshot_store(root)) as store, store.take() as take:
+                missing = {name for name in chunks_of(body) if name != ZERO}
+                while header := packed.read(_PIECE.size):
+                    name, length = _PIECE.unpack(header + _exactly(packed, _PIECE.size - len(header)))
+                    if name not in missing or length > _MAX_PIECE:
+                        raise BadSnapshot(f"{source} holds a chunk that its manifest does not name")
+                    if take.put(_exactly(packed, length)) != name:
+                        raise BadSnapshot(f"{source} is damaged: a chunk is not what its name says")
+                    missing.discard(name)
+                if missing:
+                    raise BadSnapshot(f"{source} is cut short: {len(missing)} chunks are missing")
+                session_id = _fork(root, store, take, manifest, None, _log(logger))
+    except (zstandard.ZstdError, EOFError) as e:
+        raise BadSnapshot(f"{source} is damaged or no exported snapshot: {e}") from None
+    return session_id, list_snapshots(root, session_id)[0]
+
+
+def _exactly(file: IO[bytes], length: int) -> bytes:
+    parts = []
+    while length:
+        part = file.read(min(length, 1 << 20))
+        if not part:
+            raise EOFError("it ends too early")
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+# ---- keeping house
+
+
+@dataclass(frozen=True)
+class SnapshotRetention:
+    """Which snapshots stay. Those a person took count like the others but go last; the newest of a session stays.
+
+    Attributes:
+        max_age_hours: Older ones go.
+        max_per_session: At most so many of each session stay.
+        max_total_bytes: At most so much space in all; the oldest go first.
+    """
+
+    max_age_hours: float | None = None
+    max_per_session: int | None = None
+    max_total_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class SnapshotPrune:
+    """What a prune of snapshots did, or would do."""
+
+    deleted: list[str] = field(default_factory=list)
+    freed_bytes: int = 0
+    dry_run: bool = False
+
+
+def prune_snapshots(
+    policy: SnapshotRetention,
+    workspace_root: AnyRoot = None,
+    *,
+    session_id: str | None = None,
+    dry_run: bool = False,
+    logger: SandboxLogger | None = None,
+) -> SnapshotPrune:
+    """Delete snapshots by age, number and space, and give the space back."""
+    root = existing_root(workspace_root)
+    with contextlib.closing(snapshot_store(root)) as store:
+        doomed = _doomed(list_snapshots(root, session_id), policy, store.stored_bytes())
+        freed = sum(s.stored_bytes for s in doomed)
+        if not dry_run:
+            for snapshot in doomed:
+                store.remove_manifest(snapshot.session_id, snapshot.snapshot_id)
+                _log(logger).info("session.snapshot.deleted", snapshot_id=snapshot.snapshot_id)
+            freed = store.collect(chunks_of, wait=10).freed
+    return SnapshotPrune([s.snapshot_id for s in doomed], freed, dry_run)
+
+
+def _doomed(snapshots: list[Snapshot], policy: SnapshotRetention, total: int) -> list[Snapshot]:
+    now = datetime.now(UTC)
+    newest = {s.session_id: s for s in reversed(snapshots)}
+    order = sorted(snapshots, key=lambda s: (s.trigger == "user", s.created_at))
+    counts: dict[str, int] = {}
+    for s in snapshots:
+        counts[s.session_id] = counts.get(s.session_id, 0) + 1
+    doomed = []
+    for s in order:
+        if newest[s.session_id] is s:
+            continue
+        too_old = (
+            policy.max_age_hours is not None and (now - s.created_at).total_seconds() >= 3600 * policy.max_age_hours
+        )
+        too_many = policy.max_per_session is not None and counts[s.session_id] > policy.max_per_session
+        too_large = policy.max_total_bytes is not None and total > policy.max_total_bytes
+        if too_old or too_many or too_large:
+            doomed.append(s)
+            counts[s.session_id] -= 1
+            total -= s.stored_bytes
+    return doomed
+
+
+def collect_snapshots(workspace_root: AnyRoot = None, *, wait: float = 0.0) -> Collected:
+    """Give back the space of what no snapshot refers to any more."""
+    with contextlib.closing(snapshot_store(existing_root(workspace_root))) as store:
+        return store.collect(chunks_of, wait=wait)
+
+
+def verify_snapshots(workspace_root: AnyRoot = None, *, on_progress: Callable[..., None] | None = None) -> Verified:
+    """Read everything that is stored and say which snapshots are whole."""
+    with contextlib.closing(snapshot_store(existing_root(workspace_root))) as store:
+        return store.verify(chunks_of, **({"on_progress": on_progress} if on_progress else {}))
+
+
+# ---- helpers
+
+
+def _log(logger: SandboxLogger | None) -> SandboxLogger:
+    return logger or SandboxLogger()
+
+
+def _head(store: ChunkStore, group: str, name: str) -> Snapshot:
+    snapshot = parse_snapshot(store.manifest_head(group, name))
+    if (snapshot.session_id, snapshot.snapshot_id) != (group, name):
+        raise BadSnapshot(f"snapshot {name} says it is {snapshot.snapshot_id}")
+    return snapshot
+
+
+def _group_of(store: ChunkStore, snapshot_id: str) -> str:
+    if not is_uuid(snapshot_id):
+        raise ConfigurationError(f"{snapshot_id!r} is no snapshot's id")
+    for group, name in store.manifest_names():
+        if name == snapshot_id:
+            return group
+    raise FileNotFoundError(f"there is no snapshot {snapshot_id}; list_snapshots() shows which there are")
+
+
+def _piece(store: ChunkStore, name: bytes, length: int) -> bytes:
+    return bytes(length) if name == ZERO else store.read_chunk(name)[:length]
+
+
+@contextlib.contextmanager
+def _opened(session_id: str, root: Path, logger: SandboxLogger | None) -> Iterator[LiveSession]:
+    """A session as it is: open in this process already, or opened for a moment with the memory it was left with."""
+    check_session_id(session_id)
+    live = catalog.live_session(session_id, root)
+    if live is not None and live.enter():
+        try:
+            yield live
+        finally:
+            live.leave()
+        return
+    if not (root / session_id).is_dir():
+        raise FileNotFoundError(f"there is no session {session_id} in {root}")
+    img = ready_image()
+    lock = lock_session(root, session_id)
+    try:
+        live = LiveSession(session_id, root / session_id, img, ExecutionPolicy(), lock)
+    except BaseException:
+        lock.release()
+        raise
+    try:
+        open_from_snapshot(live)
+        yield live
+    finally:
+        live.close()

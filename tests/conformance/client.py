@@ -85,11 +85,11 @@ class Cell:
 class Kernel:
     """A kernel that runs."""
 
-    def __init__(self, root: Path, connection_file: str = "", **env: str) -> None:
+    def __init__(self, root: Path, *, name: str = "wasm", cwd: Path | None = None, **env: str) -> None:
         self.root = root
-        self.manager = KernelManager(kernel_name="wasm", **({"connection_file": connection_file} if env else {}))
+        self.manager = KernelManager(kernel_name=name)
         environ = {name: value for name, value in os.environ.items() if not name.startswith("JPY_")}
-        self.manager.start_kernel(env={**environ, "WASM_KERNEL_WORKSPACE": str(root), **env})
+        self.manager.start_kernel(env={**environ, "WASM_KERNEL_WORKSPACE": str(root), **env}, cwd=cwd and str(cwd))
         self.others: list[Message] = []  # what came on IOPub while something else was looked for
         self.connect()
 

@@ -37,7 +37,7 @@ def _streams():
     """stdout and stderr without a buffer: the host gathers what is written, and sees it at once."""
     for name, fd in (("stdout", 1), ("stderr", 2)):
         raw = io.FileIO(fd, "w", closefd=False)
-        stream = Stream(raw, encoding="utf-8", errors="backslashreplace", newline="\n", write_through=True)
+        stream = Stream(raw, encoding="UTF-8", errors="backslashreplace", newline="\n", write_through=True)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 
@@ -92,6 +92,9 @@ def do_execute(request, buffers):
         "silent": bool(request.get("silent")),
         "cell_id": request.get("cell_id"),
     }
+    if options["store_history"]:
+        for inputs in (sh.history_manager.input_hist_parsed, sh.history_manager.input_hist_raw):
+            inputs.extend([""] * (sh.execution_count - len(inputs)))  # In[n] is cell n, also after those magics
     result = aio.run_cell(sh, request["code"], options)
     error = result.error_before_exec if result.error_before_exec is not None else result.error_in_exec
     ok = result.success and not sh.failed_in_displayhook

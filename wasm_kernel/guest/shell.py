@@ -165,6 +165,22 @@ class ZMQInteractiveShell(InteractiveShell):
             step = step.tb_next
         return etype, value, tb
 
+    def showtraceback(self, exc_tuple=None, **options):
+        """IPython prints the traceback of an exception group to stderr; a front end should see that it is an error."""
+        etype, value, tb = exc_tuple or sys.exc_info()
+        error = value
+        while error is not None and not isinstance(error, BaseExceptionGroup):
+            error = error.__context__
+        if error is None:
+            super().showtraceback(exc_tuple, **options)
+            return
+        import traceback
+
+        while tb is not None and "/IPython/core/" in tb.tb_frame.f_code.co_filename:
+            tb = tb.tb_next
+        sys.last_type, sys.last_value, sys.last_traceback = etype, value, tb
+        self._showtraceback(etype, value, "".join(traceback.format_exception(etype, value, tb)).splitlines())
+
     def _showtraceback(self, etype, evalue, stb):
         if self.displayhook._pending is not None:
             self.failed_in_displayhook = True
@@ -249,7 +265,8 @@ def _complete_module_names():
 
 def _ask(prompt, password):
     if not allow_stdin:
-        raise StdinNotImplementedError("input was requested, but this frontend does not support input requests.")
+        asked = "getpass" if password else "raw_input"  # ipykernel's words
+        raise StdinNotImplementedError(f"{asked} was called, but this frontend does not support input requests.")
     answer = door.send(wire.InputRequest(str(prompt), password))
     kind, text = answer[:1], answer[1:]
     if kind == wire.ANSWER_TEXT:

@@ -106,6 +106,17 @@ def up(shell, part):
     return {"status": "ok", "missing": missing, "failed": failed}
 
 
+def _forget(history):
+    history.reset(new_session=False)
+    history.input_hist_parsed[:] = history.input_hist_raw[:] = [""]
+    history.db_input_cache.clear()
+    history.db_output_cache.clear()
+    history._i00 = history._i = history._ii = history._iii = ""
+    with history.db:
+        history.db.execute("DELETE FROM history")
+        history.db.execute("DELETE FROM output_history")
+
+
 def _settle(shell):
     """Leave no trace of the trying out, and nothing that makes later pages dirty."""
     font_manager = sys.modules.get("matplotlib.font_manager")
@@ -114,12 +125,13 @@ def _settle(shell):
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close("all")
+        pyplot.draw_if_interactive.called = False  # else the first %run draws a figure
     # inspect looks at every module's file the first time a traceback is made: 3,000 of them
     import inspect
 
     inspect.getmodule(sys._getframe(), "/nowhere")
-    shell.history_manager.reset(new_session=False)
     shell.reset(new_session=False)
+    _forget(shell.history_manager)
     shell.execution_count = 1
     shell.payload_manager.clear_payload()
     shell.last_traceback = None

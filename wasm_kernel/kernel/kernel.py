@@ -55,6 +55,8 @@ class _Run:
     silent: bool
     allow_stdin: bool
     cell: cells.Cell = field(default_factory=cells.Cell)
+    counts: bool = False
+    number: int = 0
     magics_done: int = 0
     afterwards: list[Callable[[], Awaitable[Answer]]] = field(default_factory=list)  # for when the guest is at rest
     cancelled: threading.Event = field(default_factory=threading.Event)
@@ -223,7 +225,7 @@ class WasmKernel(MessageLoop):
         elif isinstance(event, wire.DisplayData | wire.UpdateDisplay | wire.ExecuteResult):
             shown: Message = {"data": event.data, "metadata": event.metadata}
             if isinstance(event, wire.ExecuteResult):
-                shown["execution_count"] = self.execution_count
+                shown["execution_count"] = run.number if run is not None else self.execution_count
             else:
                 shown["transient"] = event.transient
             self.publish(parent, _MESSAGE_TYPES[type(event)], shown)
@@ -260,6 +262,8 @@ class WasmKernel(MessageLoop):
     ) -> Message:
         """Run a cell. Whatever fails ends in an error reply: a cell never stays at [*]."""
         run = _Run(self.get_parent("shell"), self._shell_parent_ident.get(), code, silent, allow_stdin)
+        run.counts = store_history and not silent and bool(code.strip())
+        run.number = self._count if run.counts else self._count - 1  # as ipykernel: the last one that counted
         options = {
             "silent": silent,
             "store_history": store_history,
@@ -284,10 +288,10 @@ class WasmKernel(MessageLoop):
             reply = self._failed(run, type(e).__name__, f"the kernel itself failed: {e}; restart it if this goes on")
         finally:
             self._running = None
-        if store_history and not silent:
+        if run.counts:
             self._history.add(number, code)
             self._count += self._count == number  # not after a magic that started the guest afresh
-        return {**reply, "execution_count": number}
+        return {**reply, "execution_count": run.number}
 
     async def _run_cell(self, run: _Run, options: Message) -> Message:
         run.cell = cells.read(run.code)

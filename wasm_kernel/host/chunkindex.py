@@ -93,9 +93,9 @@ class ChunkIndex:
         self._do(self._sync)
 
     def refresh(self) -> None:
-        """Let go of a database that another process gave up."""
+        """Let go of a database that another process gave up, or that is only in memory."""
         with self._lock:
-            if self._open and self._open[1] and not self._open[1].exists():
+            if self._open and not (self._open[1] and self._open[1].exists()):
                 self.close()
 
     def close(self) -> None:

@@ -19,18 +19,17 @@ import fcntl
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import zstandard
 
 from wasm_kernel.errors import BadManifest, DamagedChunk, StoreBusy
 from wasm_kernel.host import manifests, packs, sweep
+from wasm_kernel.host.abreast import abreast
 from wasm_kernel.host.chunkindex import ChunkIndex
 from wasm_kernel.host.ledger import sync_folder
-from wasm_kernel.host.packs import HASH, MAX_RAW, BadPack, Job, PackWriter, Place, hash_of
+from wasm_kernel.host.packs import HASH, MAX_RAW, ZERO, BadPack, Job, PackWriter, Place, hash_of
 from wasm_kernel.host.sweep import Collected, Verified
 
 __all__ = [
@@ -46,11 +45,10 @@ __all__ = [
     "Verified",
 ]
 
-ZERO = bytes(HASH)
 _ZEROS = bytes(MAX_RAW)
-_WORTH_A_THREAD = 1 << 20
+_SOME = 64  # chunks looked for at once, when the index does not help
+_ATTEMPTS = 5
 _FOLDERS = ("packs", "manifests", "new")
-_T = TypeVar("_T")
 
 
 class ChunkStore:
@@ -111,10 +109,7 @@ class ChunkStore:
         place = self._index.locate([name]).get(name)
         found = packs.read_one(self._packs, name, place) if place else None
         if found is None:
-            found = next(filter(None, self._all_copies([name])[name]), None)
-        if found is None:
-            self._index.forget([name])
-            raise _damaged([name])
+            return self._search([name])[name]
         return found[1]
 
     def _read(self, jobs: Sequence[Job]) -> list[bytes]:
@@ -123,41 +118,40 @@ class ChunkStore:
         fitting = [job for job in jobs if job.place.raw == len(job.target)]
         runs = list(packs.runs(fitting))
         size = sum(job.place.raw for job in fitting)
-        for names in in_two_threads(lambda run: packs.read_run(self._packs, run), runs, size):
+        for names in abreast(lambda run: packs.read_run(self._packs, run), runs, size):
             failed += names
         return failed
 
     def _read_again(self, failed: list[bytes], targets: dict[bytes, list[memoryview]]) -> None:
         """The index was behind or wrong, or chunks are damaged: look for them in every pack."""
+        for start in range(0, len(failed), _SOME):
+            for name, data in self._search(failed[start : start + _SOME]).items():
+                if any(len(view) != len(data) for view in targets[name]):
+                    raise _damaged([name], f"has {len(data):,} bytes, not as many as are expected of it")
+                targets[name][0][:] = data
+
+    def _search(self, names: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Chunks from wherever there is a whole copy, which the index learns; `DamagedChunk` if one has none."""
+        found: dict[bytes, bytes] = {}
+        places: dict[bytes, Place] = {}
+        for _ in range(_ATTEMPTS):
+            there = packs.pack_names(self._packs)
+            for pack in there:
+                with contextlib.suppress(FileNotFoundError, BadPack):
+                    contents = packs.read_index(self._packs, pack)
+                    for name in contents.keys() & (set(names) - found.keys()):
+                        copy = packs.read_one(self._packs, name, contents[name])
+                        if copy:
+                            found[name], places[name] = copy[1], contents[name]
+            if len(found) == len(set(names)) or there == packs.pack_names(self._packs):
+                break  # else a collection moved things meanwhile
         self._index.sync()
-        lost = []
-        for name, copies in self._all_copies(failed).items():
-            data = next(filter(None, copies), None)
-            if data is None:
-                lost.append(name)
-            elif any(len(view) != len(data[1]) for view in targets[name]):
-                raise _damaged([name], f"has {len(data[1]):,} bytes, not as many as are expected of it")
-            else:
-                targets[name][0][:] = data[1]
+        self._index.add(places)
+        lost = [name for name in names if name not in found]
         if lost:
             self._index.forget(lost)
             raise _damaged(lost)
-
-    def _all_copies(self, names: Iterable[bytes]) -> dict[bytes, Iterator[tuple[bytes, bytes] | None]]:
-        found: dict[bytes, list[Place]] = {name: [] for name in names}
-        for pack in packs.pack_names(self._packs):
-            with contextlib.suppress(FileNotFoundError, BadPack):
-                index = packs.read_index(self._packs, pack)
-                for name in found.keys() & index.keys():
-                    found[name].append(index[name])
-        return {name: self._tried(name, places) for name, places in found.items()}
-
-    def _tried(self, name: bytes, places: list[Place]) -> Iterator[tuple[bytes, bytes] | None]:
-        for place in places:
-            copy = packs.read_one(self._packs, name, place)
-            if copy:
-                self._index.add({name: place})
-            yield copy
+        return found
 
     # ---- manifests
 
@@ -260,6 +254,7 @@ class Take:
         self._folder, self._packs, self._index = folder, folder / "packs", index
         self._writers: list[PackWriter] = []
         self._own: set[bytes] = set()
+        self._failed = False
         self._sizes: dict[str, int] = {}
 
     def put(self, data: bytes | memoryview) -> bytes:
@@ -272,11 +267,17 @@ class Take:
         size = sum(map(len, views))
         if any(len(view) > MAX_RAW for view in views):
             raise ValueError(f"a chunk has at most {MAX_RAW:,} bytes")
-        names = in_two_threads(_name_of, views, size)
+        names = abreast(_name_of, views, size)
         fresh = {name: view for name, view in zip(names, views, strict=True) if name != ZERO and name not in self._own}
         for name, place in self._index.locate(fresh).items():
             if self._is_there(place):
                 del fresh[name]
+        if fresh:
+            with self._unless_it_fails():
+                self._store(fresh)
+        return names
+
+    def _store(self, fresh: dict[bytes, memoryview]) -> None:
         local = threading.local()
 
         def pack(view: memoryview) -> tuple[bytes | memoryview, int]:
@@ -285,23 +286,23 @@ class Take:
             return packs.compress(view, local.compressor)
 
         for some in _portions(list(fresh.items())):
-            blobs = in_two_threads(pack, [view for _, view in some], sum(len(view) for _, view in some))
+            blobs = abreast(pack, [view for _, view in some], sum(len(view) for _, view in some))
             for (name, view), (blob, codec) in zip(some, blobs, strict=True):
                 self._writer().add(name, blob, len(view), codec)
                 self._own.add(name)
                 self.stored += len(blob)
-        return names
 
     def commit(self, group: str, name: str, head: bytes, body: bytes) -> None:
-        """Make what was put last, and visible under a name. FileExistsError if it is taken."""
+        """Make what was put last, and visible under a name. FileExistsError if it is taken. Can be repeated."""
         manifest = manifests.NewManifest(self._folder / "new", self._folder / "manifests", group, name, head, body)
         try:
-            for writer in self._writers:
-                writer.finish()
-            for writer in self._writers:
-                writer.publish(self._packs)
-            if self._writers:
-                sync_folder(self._packs)
+            with self._unless_it_fails():
+                for writer in self._writers:
+                    writer.finish()
+                for writer in self._writers:
+                    writer.publish(self._packs)
+                if self._writers:
+                    sync_folder(self._packs)
             for writer in self._writers:
                 self._index.add(writer.places)
             self._writers = []
@@ -315,6 +316,17 @@ class Take:
             writer.discard()
         self._writers = []
         self._own.clear()
+
+    @contextlib.contextmanager
+    def _unless_it_fails(self) -> Iterator[None]:
+        """A pack that could not be written is lost with all that was put; nothing may refer to it."""
+        if self._failed:
+            raise RuntimeError("this take has failed before; begin another")
+        try:
+            yield
+        except BaseException:
+            self._failed = True
+            raise
 
     def _writer(self) -> PackWriter:
         if not self._writers or self._writers[-1].full:
@@ -332,41 +344,6 @@ class Take:
 
 
 # ---- helpers
-
-
-def in_two_threads(work: Callable[[_T], object], items: Sequence[_T], size: int) -> list:  # type: ignore[type-arg]
-    """What ``work`` gives for each item, in order; with a second thread if there are many bytes to work on."""
-    if size < _WORTH_A_THREAD or len(items) < 2:
-        return [work(item) for item in items]
-    results: list[object] = [None] * len(items)
-    left = deque(enumerate(items))
-    errors: list[BaseException] = []
-
-    def drain() -> None:
-        try:
-            while True:
-                number, item = left.popleft()
-                results[number] = work(item)
-        except IndexError:
-            return
-
-    def drain_aside() -> None:
-        try:
-            drain()
-        except BaseException as e:  # noqa: BLE001 - raised below, where somebody waits for it
-            errors.append(e)
-            left.clear()
-
-    aside = threading.Thread(target=drain_aside, name="chunks", daemon=True)
-    aside.start()
-    try:
-        drain()
-    finally:
-        left.clear()
-        aside.join()  # it writes to the caller's memory
-    if errors:
-        raise errors[0]
-    return results
 
 
 def _name_of(view: memoryview) -> bytes:

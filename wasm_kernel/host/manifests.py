@@ -106,7 +106,7 @@ def read(folder: Path, group: str, name: str) -> bytes:
     if begin + stored + _SUM != len(data) or raw > MAX_BODY or codec not in (RAW, ZSTD):
         raise bad("impossible")
     body = data[begin:-_SUM]
-    if codec == RAW:
+    if codec == RAW and raw == stored:
         return body
     try:
         return inflate(body, raw, new_decompressor())
@@ -120,7 +120,7 @@ def read_head(folder: Path, group: str, name: str) -> bytes:
         front = os.pread(handle, _FRONT.size + _SUM + 4096, 0)
         if len(front) < _FRONT.size + _SUM or front[:8] != _MAGIC:
             raise bad("no manifest")
-        version, length = _FRONT.unpack_from(front)[1::2][:2]
+        _, version, _, length, _, _ = _FRONT.unpack_from(front)
         if length > MAX_HEAD:
             raise bad("damaged")
         end = _FRONT.size + _SUM + length
@@ -183,11 +183,19 @@ def _locked(group: Path) -> Iterator[int]:
             continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            if os.fstat(handle).st_nlink and group.exists():
+            if _is_at(handle, group):
                 yield handle
                 return
         finally:
             os.close(handle)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Whether nobody removed the folder before it was locked."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 class _Bad:

@@ -17,14 +17,15 @@ from pathlib import Path
 
 from wasm_kernel.errors import BadManifest
 from wasm_kernel.host import manifests, packs
+from wasm_kernel.host.abreast import abreast
 from wasm_kernel.host.chunkindex import ChunkIndex
 from wasm_kernel.host.ledger import sync_folder
 from wasm_kernel.host.manifests import NewerManifest
-from wasm_kernel.host.packs import HASH, BadPack, PackWriter, Place
+from wasm_kernel.host.packs import HASH, ZERO, BadPack, PackWriter, Place
 
 _SMALL, _MANY = 4 << 20, 32  # so many packs smaller than this are put together
+_SOME = 256  # chunks verified before progress is told
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_ZERO = bytes(HASH)
 
 
 @dataclass
@@ -94,7 +95,7 @@ class _Collection:
         owned, moved = self._assign(live)
         self._remove_dead(owned, moved)
         self._rewrite(owned)
-        self._remove_damaged(live, owned)
+        self._remove_damaged()
         self._done.freed = max(0, before - file_bytes(self._packs))
         return self._done
 
@@ -151,9 +152,7 @@ class _Collection:
     def _rewrite(self, owned: dict[str, dict[bytes, Place]]) -> None:
         """Put what is live in packs that are mostly dead, damaged, or small and many, into new ones."""
         sizes = {pack: _size(self._packs / pack) for pack, keeps in owned.items() if keeps}
-        chosen = {
-            pack for pack, size in sizes.items() if 2 * _stored(owned[pack]) < size - 52 * len(self._contents[pack])
-        }
+        chosen = {pack for pack, size in sizes.items() if 2 * _stored(owned[pack]) < _stored(self._contents[pack])}
         small = [pack for pack, size in sizes.items() if size < _SMALL]
         if len(small) > _MANY:
             chosen.update(small)
@@ -162,7 +161,7 @@ class _Collection:
         while waiting:
             writer = PackWriter(self._folder / "new")
             try:
-                sources = self._fill(writer, waiting, owned)
+                tried, sources = self._fill(writer, waiting, owned)
                 self._publish(writer, sources)
             except OSError as e:
                 if e.errno not in _FULL:
@@ -171,23 +170,31 @@ class _Collection:
                 return
             finally:
                 writer.discard()
-            waiting = waiting[len(sources) :]
+            waiting = waiting[tried:]
             self._done.packs_rewritten += len(sources)
 
-    def _fill(self, writer: PackWriter, waiting: list[str], owned: dict[str, dict[bytes, Place]]) -> list[str]:
-        """Copy chunks of as many packs as one takes; those packs."""
-        sources: list[str] = []
-        for pack in waiting:
-            if sources and writer.full:
-                break
-            for name, place in sorted(owned[pack].items(), key=lambda item: item[1].offset):
-                copy = packs.read_one(self._packs, name, place)
-                if copy:
+    def _fill(
+        self, writer: PackWriter, waiting: list[str], owned: dict[str, dict[bytes, Place]]
+    ) -> tuple[int, list[str]]:
+        """Copy what is live in as many packs as fit; how many were tried, and those that are not needed any more.
+
+        A pack with a damaged chunk that a manifest refers to stays: nothing is thrown away that somebody wants.
+        """
+        copied: list[str] = []
+        for tried, pack in enumerate(waiting):
+            if writer.full:
+                return tried, copied
+            places = sorted(owned[pack].items(), key=lambda item: item[1].offset)
+            blobs = [(name, place, packs.read_one(self._packs, name, place)) for name, place in places]
+            lost = sum(copy is None for _, _, copy in blobs)
+            self._done.missing += lost
+            if lost and pack not in self._bad:
+                continue
+            for name, place, copy in blobs:
+                if copy and name not in writer.places:
                     writer.add(name, copy[0], place.raw, place.codec)
-                else:
-                    self._done.missing += 1
-            sources.append(pack)
-        return sources
+            copied.append(pack)
+        return len(waiting), copied
 
     def _publish(self, writer: PackWriter, sources: list[str]) -> None:
         if writer.places:
@@ -198,7 +205,7 @@ class _Collection:
         self._index.add(writer.places, gone=gone)
         self._unlink(gone)
 
-    def _remove_damaged(self, live: set[bytes], owned: dict[str, dict[bytes, Place]]) -> None:
+    def _remove_damaged(self) -> None:
         """A pack that cannot say what it holds goes once nothing is missing that it might hold."""
         if self._done.missing or self._done.incomplete:
             self._done.damaged_packs = sorted(self._bad)
@@ -230,12 +237,17 @@ def verify(folder: Path, index: ChunkIndex, chunks_of: ChunksOf, progress: Calla
         except BadPack:
             found.damaged_packs.append(pack)
             contents = index.of_pack(pack)
-        for name, place in contents.items():
-            if packs.read_one(where, name, place):
-                good.setdefault(name, place)
-            else:
-                bad.add(name)
-            found.read += place.stored
+        rest = sorted(contents.items(), key=lambda item: item[1].offset)
+        while rest:
+            some, rest = rest[:_SOME], rest[_SOME:]
+            size = sum(place.raw for _, place in some)
+            whole = abreast(lambda item: packs.read_one(where, *item) is not None, some, size)
+            for (name, place), is_whole in zip(some, whole, strict=True):
+                if is_whole:
+                    good.setdefault(name, place)
+                else:
+                    bad.add(name)
+                found.read += place.stored
             progress(found.read, total)
     progress(total, total)
     found.damaged = sorted(bad - good.keys())
@@ -262,7 +274,7 @@ def referred(body: bytes, chunks_of: ChunksOf) -> set[bytes]:
     names = set(chunks_of(body))
     if not all(isinstance(name, bytes) and len(name) == HASH for name in names):
         raise BadManifest("it refers to something that is no chunk")
-    names.discard(_ZERO)
+    names.discard(ZERO)
     return names
 
 

@@ -47,6 +47,14 @@ _ON_THE_HOST = {
     %session files [FOLDER]        the files in /app
     %session limits [NAME=VALUE …] show or change limits: memory=2G timeout=60 disk=5G files=10000 output=20M
     %session watch on|off          show after each cell which files it created, changed or deleted
+    %session undo [N]              as before the last cell, or the last N: variables and files
+    %session redo                  what was undone, again
+    %session log                   what each cell did, and when
+    %session snapshot [LABEL]      save this moment
+    %session snapshots             the saved moments
+    %session restore LABEL|ID      back to one of them
+    %session diff A [B]            what changed between two of them, or since one
+    %session fork [--notebook NAME] [LABEL|ID]   a new session from here, or from a saved moment
     %session reset                 a fresh interpreter over the same files
     %session new                   a new session, empty, for this notebook
     %session attach ID             use another session's files from here on
@@ -54,8 +62,8 @@ _ON_THE_HOST = {
     %session delete [ID] --yes     delete a session and its files
     %session export FILE           write the session to FILE (.zip or .tar.zst) beside the notebook
 
-    Done by the kernel's host, and only where this stands in the text of a cell. reset, new, attach and delete of the
-    session in use must be the cell's last line.
+    Done by the kernel's host, and only where this stands in the text of a cell. What replaces
+    the interpreter (undo, redo, restore, reset, new, attach) must be the cell's last line.
     """,
     "prune": """Delete sessions that were not used for a while; without --yes only shows which.
 

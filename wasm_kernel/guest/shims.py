@@ -39,6 +39,7 @@ def install():
     os.environ.update(ENVIRONMENT)
     _os_names()
     _empty_paths()
+    _chdir()
     _locks()
     sys.meta_path.insert(0, _SslFinder)
     after_import("socket", _socket)
@@ -112,6 +113,16 @@ def _os_names():
             setattr(os, name, no_process)
     os.cpu_count = lambda: 1
     os.isatty = lambda fd: False  # WASI calls stdout a character device, and libraries then draw for a terminal
+
+
+def _chdir():
+    """wasi-libc keeps the working directory as it was written, `..` and all; others read it with getcwd()."""
+    real = os.chdir
+
+    def chdir(path):
+        real(os.path.realpath(path))
+
+    os.chdir = chdir
 
 
 def _empty_paths():

@@ -241,6 +241,21 @@ class Sandbox:
         self._wait(self._start_afresh, None)
 
     @property
+    def fresh(self) -> bool:
+        """Whether nothing ran in it since the base memory."""
+        return self._fresh
+
+    @property
+    def base_bytes(self) -> int:
+        """The size of the base memory."""
+        return self._image.memory.size
+
+    @property
+    def base_rest(self) -> AtRest:
+        """What else a guest is that has not run yet."""
+        return self._image.rest
+
+    @property
     def scratch(self) -> Path:
         """The folder that the guest sees as /tmp."""
         return self._scratch

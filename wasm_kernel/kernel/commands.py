@@ -25,7 +25,8 @@ from wasm_kernel.model import limits
 from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.records import BadRecord
 from wasm_kernel.model.retention import RetentionPolicy
-from wasm_kernel.model.units import format_age, format_size, parse_duration, parse_size
+from wasm_kernel.model.snapshots import Snapshot
+from wasm_kernel.model.units import format_age, format_duration, format_size, parse_duration, parse_size
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.kernel import WasmKernel
@@ -163,6 +164,7 @@ class Commands:
             "cells": extra.get("execution_count", 0),
             "age_seconds": round(age),
         }
+        most = format_size(policy.memory_bytes)
         rows: list[render.Row] = [("session", render.code(live.session_id))]
         if data["title"]:
             rows.append(("title", data["title"]))
@@ -171,7 +173,7 @@ class Commands:
             ("folder", f"{live.folder} (in cells: /app)"),
             ("files", f"{len(survey.files):,}"),
             ("disk", _used(survey.used_bytes, policy.workspace_bytes)),
-            ("memory", _used(memory, policy.memory_bytes)),
+            ("memory", _used(memory, policy.memory_bytes) if memory else f"nothing has run yet; {most} at most"),
             ("time per cell", limits.describe("timeout", policy.timeout_seconds)),
             ("created", f"{format_age(age)}, {render.counted(data['cells'], 'cell')} run"),
         ]
@@ -188,7 +190,8 @@ class Commands:
         data, rows = [], []
         for s in found:
             age = (now - s.updated_at).total_seconds() if s.updated_at else None
-            name = Path(s.notebook).name if s.notebook else ""
+            name = Path(s.notebook).name
+            former = f"formerly {Path(s.former_notebook).name}" if s.former_notebook else ""
             state = "this one" if s.session_id == here else "in use" if s.live else s.problem
             data.append(
                 {
@@ -201,7 +204,9 @@ class Commands:
                 }
             )
             unused = "" if age is None else format_age(age)
-            rows.append((render.code(s.session_id), s.title or name, format_size(s.size_bytes), unused, state))
+            rows.append(
+                (render.code(s.session_id), s.title or name or former, format_size(s.size_bytes), unused, state)
+            )
         total = format_size(sum(s.size_bytes for s in found))
         header = ("session", "title or notebook", "size", "last used", "")
         return _table(data, header, rows, numbers=(2,), caption=f"{render.counted(len(found), 'session')}, {total}")
@@ -361,6 +366,201 @@ class Commands:
         await asyncio.to_thread(export_session, live.session_id, target, self._kernel.home.root)
         return _say(f"Written: {target} ({format_size(target.stat().st_size)})", name)
 
+    # ---- %session: snapshots
+
+    async def _session_snapshot(self, words: list[str], parent: Message) -> Answer:
+        """Save this moment."""
+        label = " ".join(words).strip()
+        await self._kernel.ready(parent)
+
+        async def take() -> Answer:
+            snapshot = await self._kernel.timeline.take(label)
+            name = f" {label!r}" if label else ""
+            return _say(f"Snapshot{name} taken. Back to it: %session restore {label or snapshot.snapshot_id[:8]}")
+
+        return Answer(afterwards=take, last=False)
+
+    async def _session_snapshots(self, words: list[str], parent: Message) -> Answer:
+        """Every saved moment of this session."""
+        _none(words, "%session snapshots")
+        await self._kernel.ready(parent)
+        await self._kernel.timeline.settled()
+        found = await asyncio.to_thread(self._kernel.timeline.snapshots)
+        now = datetime.now(UTC)
+        data = [
+            {
+                "snapshot_id": s.snapshot_id,
+                "label": s.label,
+                "trigger": s.trigger,
+                "cell": s.metadata.get("number"),
+                "age_seconds": round((now - s.created_at).total_seconds()),
+                "stored_bytes": s.stored_bytes,
+            }
+            for s in found
+        ]
+        rows = [
+            (
+                s.snapshot_id[:8],
+                s.label or _moment(s),
+                format_duration(max(0.0, (now - s.created_at).total_seconds())) + " ago",
+                format_size(s.memory_bytes),
+                f"{s.file_count} files, {format_size(s.file_bytes)}",
+                format_size(s.stored_bytes),
+            )
+            for s in found
+        ]
+        header = ("snapshot", "", "taken", "memory", "files", "added to disk")
+        return _table(data, header, rows, numbers=(2, 3, 4, 5), caption=f"{len(found)} snapshots")
+
+    async def _session_restore(self, words: list[str], parent: Message) -> Answer:
+        """Go back to a saved moment: variables and files."""
+        wanted = " ".join(words).strip()
+        await self._kernel.ready(parent)
+
+        async def restore() -> Answer:
+            timeline = self._kernel.timeline
+            await timeline.settled()
+            snapshot = await asyncio.to_thread(timeline.find, wanted)
+            await timeline.restore(snapshot)
+            return _say(f"Restored: {snapshot.label or _moment(snapshot)}. Variables and files are as they were then.")
+
+        return Answer(afterwards=restore)
+
+    async def _session_undo(self, words: list[str], parent: Message) -> Answer:
+        """As before the last cell, or the last so many."""
+        number = words[0] if words else "1"
+        _none(words[1:], "%session undo")
+        if not number.isdigit() or int(number) < 1:
+            raise ConfigurationError(f"%session undo {number}: give the number of cells to undo, from 1 on")
+        await self._kernel.ready(parent)
+
+        async def undo() -> Answer:
+            snapshot = await self._kernel.timeline.undo(int(number))
+            return _say(f"Undone. Variables and files are as {_moment(snapshot)}. Forth again: %session redo")
+
+        return Answer(afterwards=undo)
+
+    async def _session_redo(self, words: list[str], parent: Message) -> Answer:
+        """What was undone, again."""
+        _none(words, "%session redo")
+        await self._kernel.ready(parent)
+
+        async def redo() -> Answer:
+            snapshot = await self._kernel.timeline.redo()
+            return _say(f"Redone. Variables and files are as {_moment(snapshot)}.")
+
+        return Answer(afterwards=redo)
+
+    async def _session_log(self, words: list[str], parent: Message) -> Answer:
+        """What each cell did."""
+        _none(words, "%session log")
+        await self._kernel.ready(parent)
+        await self._kernel.timeline.settled()
+        found = [s for s in await asyncio.to_thread(self._kernel.timeline.snapshots) if s.metadata.get("number")]
+        data, rows = [], []
+        for s in reversed(found):
+            cell, seconds = str(s.metadata.get("cell", "")), s.metadata.get("seconds")
+            variables, files = _changes(s.metadata.get("variables")), _changes(s.metadata.get("files"))
+            data.append(
+                {
+                    "snapshot_id": s.snapshot_id,
+                    "number": s.metadata["number"],
+                    "cell": cell,
+                    "seconds": seconds,
+                    "variables": s.metadata.get("variables"),
+                    "files": s.metadata.get("files"),
+                    "stored_bytes": s.stored_bytes,
+                }
+            )
+            rows.append(
+                (
+                    f"[{s.metadata['number']}]",
+                    s.created_at.astimezone().strftime("%H:%M:%S"),
+                    (cell.splitlines() or [""])[0][:60],
+                    format_duration(seconds) if isinstance(seconds, int | float) else "",
+                    variables,
+                    files,
+                    format_size(s.stored_bytes),
+                )
+            )
+        header = ("cell", "time", "", "took", "variables", "files", "stored")
+        return _table(data, header, rows, numbers=(3, 6), caption=f"{len(rows)} cells can be undone")
+
+    async def _session_diff(self, words: list[str], parent: Message) -> Answer:
+        """What differs between two saved moments, or between one and now."""
+        from wasm_kernel.kernel.timeline import compare, compare_files
+        from wasm_kernel.sessions.recorder import read_snapshot
+
+        if not 1 <= len(words) <= 2:
+            raise ConfigurationError("%session diff A [B]: give one snapshot, to compare with the last cell, or two")
+        live = await self._kernel.ready(parent)
+        timeline = self._kernel.timeline
+        await timeline.settled()
+        ends = [await asyncio.to_thread(timeline.find, word) for word in words]
+        if len(ends) == 1:
+            ends.append((await asyncio.to_thread(timeline.snapshots))[0])
+        store = live.recorder.store
+        old, new = [await asyncio.to_thread(read_snapshot, store, s.session_id, s.snapshot_id) for s in ends]
+        found = {"variables": compare(old.variables, new.variables), "files": compare_files(old, new)}
+        rows = [
+            (what, kind, ", ".join(names)) for what, kinds in found.items() for kind, names in kinds.items() if names
+        ]
+        caption = f"From {ends[0].label or _moment(ends[0])} to {ends[1].label or _moment(ends[1])}"
+        if not rows:
+            return _say(f"{caption}: no difference.", found)
+        return _table(found, ("", "", ""), rows, caption=caption)
+
+    async def _session_fork(self, words: list[str], parent: Message) -> Answer:
+        """A new session from here, or from a saved moment."""
+        from wasm_kernel.sessions.snapshots import fork_session
+
+        parser = _Usage("%session fork", add_help=False)
+        parser.add_argument("--notebook", default=None)
+        parser.add_argument("snapshot", nargs="?", default=None)
+        options = parser.parse_args(words)
+        live = await self._kernel.ready(parent)
+        copy = self._copy_of_notebook(options.notebook) if options.notebook is not None else None
+
+        async def fork() -> Answer:
+            timeline = self._kernel.timeline
+            if options.snapshot is None:
+                snapshot = await timeline.take("fork")
+            else:
+                await timeline.settled()
+                snapshot = await asyncio.to_thread(timeline.find, options.snapshot)
+            name = str(copy) if copy is not None else None
+            root = self._kernel.home.root
+            new = await asyncio.to_thread(
+                fork_session, live.session_id, root, snapshot_id=snapshot.snapshot_id, notebook=name
+            )
+            if copy is None:
+                return _say(f"Forked: session {new} goes on from here. Use it: %session attach {new}", new)
+            await asyncio.to_thread(self._write_copy, copy, new)
+            return _say(f"Forked: open {copy.name} to go on from here, in session {new}.", new)
+
+        return Answer(afterwards=fork, last=False)
+
+    def _copy_of_notebook(self, name: str) -> Path:
+        """Where a copy of the notebook would go; refused if it cannot."""
+        notebook = self._kernel.home.notebook
+        if notebook is None:
+            raise ConfigurationError("this kernel has no notebook to copy; %session fork without --notebook works")
+        plain = name if name.endswith(".ipynb") else f"{name}.ipynb"
+        if Path(plain).name != plain or plain.startswith("."):
+            raise ConfigurationError(f"{name!r} is no plain file name; the copy goes beside the notebook")
+        if (notebook.parent / plain).exists():
+            raise ConfigurationError(f"{plain!r} is there already; choose another name")
+        return notebook.parent / plain
+
+    def _write_copy(self, copy: Path, session_id: str) -> None:
+        from wasm_kernel.sessions.notebooks import adopt_notebook
+
+        notebook = self._kernel.home.notebook
+        assert notebook is not None
+        with copy.open("xb") as file:
+            file.write(notebook.read_bytes())
+        adopt_notebook(self._kernel.home.root, session_id, copy)
+
     def changed_files(self, result: SandboxResult) -> Answer:
         """Which files a cell created, changed or deleted."""
         rewritten = [name for name in result.files_modified if name not in set(result.files_created)]
@@ -514,6 +714,24 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "limits": tuple(f"{name}=" for name in limits.LIMITS),
     "delete": ("--yes",),
 }
+
+
+def _moment(snapshot: Snapshot) -> str:
+    """When a snapshot was taken, as a person thinks of it."""
+    number = snapshot.metadata.get("number")
+    if number == 0:
+        return "before the first cell"
+    if snapshot.trigger == "session_close":
+        return "when the kernel was closed"
+    return f"after cell [{number}]" if number else f"at {snapshot.created_at.astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _changes(found: Any) -> str:
+    """+new ~changed −gone."""
+    if not isinstance(found, dict):
+        return ""
+    signs = (("+", "added"), ("~", "changed"), ("−", "removed"))
+    return " ".join(f"{sign}{name}" for sign, kind in signs for name in found.get(kind, ()))
 
 
 def _none(words: list[str], usage: str) -> None:

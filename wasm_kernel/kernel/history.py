@@ -59,6 +59,14 @@ class History:
                     (self._run, line, source.encode("utf-8", "replace").decode()),
                 )
 
+    def last_line_before(self) -> int | None:
+        """The number of the last cell that the kernel before this one began."""
+        try:
+            row = self._open().execute("SELECT line FROM history ORDER BY id DESC LIMIT 1").fetchone()
+        except (sqlite3.Error, OSError):
+            return None
+        return row[0] if row else None
+
     def close(self) -> None:
         """Let go of the file."""
         if self._database is not None:

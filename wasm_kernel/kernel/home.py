@@ -6,14 +6,18 @@ import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
-from wasm_kernel.errors import ConfigurationError, SessionLocked
+from wasm_kernel.errors import ConfigurationError, SessionLocked, WasmKernelError
 from wasm_kernel.host import image
-from wasm_kernel.host.ledger import SessionLock, lock_session
+from wasm_kernel.host.ledger import STATE_FOLDER, SessionLock, lock_session, read_record
 from wasm_kernel.kernel import notebook as notebooks
+from wasm_kernel.kernel.history import History
 from wasm_kernel.model.policy import ExecutionPolicy
-from wasm_kernel.model.records import check_session_id
+from wasm_kernel.model.records import BadRecord, check_session_id
+from wasm_kernel.model.snapshots import Manifest
+from wasm_kernel.model.units import format_duration
 from wasm_kernel.sessions.catalog import create_session_folder, delete_session_workspace, prepared_root
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.notebooks import Opened, follow_notebook, forget_notebook, open_notebook_session
@@ -33,6 +37,7 @@ class Home:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     notebook: Path | None = None
     notes: list[str] = field(default_factory=list)  # what the person should be told with the next cell
+    resumed: Manifest | None = None  # what the guest goes on from
     refused: str = ""  # why nothing may run here
     temporary: bool = False  # nobody can come back to it: without files it is not kept
 
@@ -45,7 +50,43 @@ class Home:
         found = self._find()
         if found.note:
             self.notes.append(found.note)
-        return self._live(found.session_id, found.folder, img, found.lock)
+        live = self._live(found.session_id, found.folder, img, found.lock)
+        if not self.temporary:
+            self.resumed = self._resume(live)
+        return live
+
+    def _resume(self, live: LiveSession) -> Manifest | None:
+        """Go on where the last kernel of this session ended, unless it was asked to restart."""
+        if not (live.root / STATE_FOLDER / "snapshots" / "manifests" / live.session_id).is_dir():
+            return None
+        record = None
+        with contextlib.suppress(BadRecord):
+            record = read_record(live.folder)
+        if record is not None and record.extra.get("fresh_start"):
+            live.note(fresh_start=False)
+            return None
+        from wasm_kernel.sessions.snapshots import open_from_snapshot
+
+        try:
+            manifest = open_from_snapshot(live)
+        except (WasmKernelError, OSError) as e:
+            self.notes.append(f"The variables of last time could not be brought back: {e}. The interpreter is fresh.")
+            return None
+        return manifest if manifest is not None and manifest.entry else None
+
+    def tell_of_return(self, history: History) -> None:
+        """One line for the first cell: where we are, and the way to start fresh."""
+        if self.resumed is None:
+            return
+        snapshot = self.resumed.snapshot
+        age = format_duration(max(0.0, (datetime.now(UTC) - snapshot.created_at).total_seconds()))
+        lost = history.last_line_before()
+        note = f"Continued where this notebook was {age} ago, with its variables"
+        if snapshot.trigger == "checkpoint" and lost is not None and lost >= snapshot.execution_count:
+            note = (
+                f"The kernel ended while cell [{lost}] ran, {age} ago: everything before it is back, its work is lost"
+            )
+        self.notes.append(f"{note}. To start fresh: %session reset")
 
     def _find(self) -> Opened:
         named = self.environ.get("WASM_KERNEL_SESSION", "")
@@ -97,7 +138,7 @@ class Home:
             forget_notebook(self.root, now.session_id)
             follow_notebook(self.root, to.session_id, self.notebook)
         now.close()
-        self.temporary = False
+        self.temporary, self.resumed = False, None
         return live
 
     def follow(self, now: LiveSession) -> None:

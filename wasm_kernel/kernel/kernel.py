@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import zmq
-from traitlets import Bool, Dict, Float, Unicode
+from traitlets import Bool, Dict, Float, Int, Unicode
 
 from wasm_kernel import __version__
 from wasm_kernel.errors import ImageMissing, Interrupted, SandboxError, WasmKernelError
@@ -34,13 +34,17 @@ from wasm_kernel.model.outcome import Outcome, OutcomeKind, SandboxResult
 from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.session import LiveSession
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from wasm_kernel.kernel.timeline import Timeline
+    from wasm_kernel.model.snapshots import Snapshot
+
 Message = dict[str, Any]
 _MESSAGE_TYPES = {
     wire.DisplayData: "display_data",
     wire.UpdateDisplay: "update_display_data",
     wire.ExecuteResult: "execute_result",
 }
+_END_PATIENCE = 2.0  # seconds a cell has to end when the kernel does
 _FOLLOW_SECONDS = 60.0  # between questions to the server whether the notebook was renamed
 _MOST_MAGICS = 1000  # per cell: a loop over a magic is fine, a flood is not
 
@@ -105,18 +109,32 @@ class WasmKernel(MessageLoop):
         0.0, help="Seconds to wait for more execute requests to abort after an error; as ipykernel's stop_on_error."
     ).tag(config=True)
 
+    checkpoint = Bool(True, help="Whether every cell leaves a checkpoint, to undo it or to go on after a crash.").tag(
+        config=True
+    )
+    checkpoint_count = Int(30, min=2, help="How many checkpoints a session keeps.").tag(config=True)
+    checkpoint_bytes = Int(2 << 30, min=0, help="How much space a session's checkpoints take, about.").tag(config=True)
+    idle_timeout_seconds = Float(
+        900.0, min=0, help="After so long without use the guest's memory goes back to the system; 0: never."
+    ).tag(config=True)
+
     def __init__(self, channels: Channels, home: Home, opening: Future[LiveSession], **kwargs: Any) -> None:
         super().__init__(channels, **kwargs)
         self.home = home
         self._opening: Future[LiveSession] | None = opening
         self._live: LiveSession | None = None
         self._history = History(None)
+        self._timeline: Timeline | None = None
+        self._finished: tuple[_Run, SandboxResult] | None = None  # a cell that wants its checkpoint
+        self._restarting = False
         self.commands = Commands(self)
         self._count = 1
         self._guest = asyncio.Lock()  # one request at a time for the guest
         self._running: _Run | None = None
         self._last_run: _Run | None = None
         self._building: Any = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._ended = threading.Event()
         self._comms: dict[str, str] = {}
         self._started = False  # whether the guest has run the startup code
         self._pump_timer: asyncio.TimerHandle | None = None
@@ -129,7 +147,30 @@ class WasmKernel(MessageLoop):
         """The request whose cell runs now."""
         return self._running.parent if self._running is not None else None
 
+    async def after_request(self) -> None:
+        """The front ends have their answer: now the checkpoint, before the next cell may begin."""
+        finished, self._finished = self._finished, None
+        if finished is not None:
+            run, result = finished
+            async with self.guest:
+                with contextlib.suppress(WasmKernelError):  # a guest that cannot be captured: the last one stays
+                    await self.timeline.after_cell(run.number, run.code, result, self._count)
+
     # ---- the session and its guest
+
+    @property
+    def guest(self) -> asyncio.Lock:
+        """Held by who asks the guest something."""
+        return self._guest
+
+    @property
+    def timeline(self) -> Timeline:
+        """The session's snapshots; imported when first needed, which is after the first cell."""
+        if self._timeline is None:
+            from wasm_kernel.kernel.timeline import Timeline
+
+            self._timeline = Timeline(self)
+        return self._timeline
 
     @property
     def live(self) -> LiveSession:
@@ -169,6 +210,14 @@ class WasmKernel(MessageLoop):
         self._history.close()
         self._history = History(state_folder(self.home.root) / "history" / live.session_id / "history.sqlite")
         self.forget_guest()
+        if self._timeline is not None:
+            self._timeline.moved(self.home.resumed)
+        if self.home.resumed is not None:
+            self.timeline.moved(self.home.resumed)
+            self.guest_is_at(self.home.resumed.snapshot)
+            self.home.tell_of_return(self._history)
+        if self.idle_timeout_seconds and self._idle_timer is None:
+            self._look_whether_idle()
         if self.retention:
             self.loop.run_in_executor(None, self.commands.prune_at_start)
 
@@ -178,6 +227,11 @@ class WasmKernel(MessageLoop):
         self._started = False
         self._count = 1
 
+    def guest_is_at(self, snapshot: Snapshot) -> None:
+        """The guest is what it was at a snapshot."""
+        self._count = max(1, snapshot.execution_count)
+        self._started = snapshot.metadata.get("number") != 0
+
     async def move(self, how: Callable[[LiveSession], LiveSession]) -> None:
         """Go on in another session."""
         self._live = await asyncio.to_thread(how, self.live)
@@ -186,6 +240,8 @@ class WasmKernel(MessageLoop):
     async def in_guest(self, begin: Callable[[Sandbox, Callable[[str, Any], None]], None], run: _Run | None) -> Any:
         """Let the guest do something, and wait for it without holding up the loop."""
         live = await self.ready(run.parent if run else {})
+        if self._timeline is not None:
+            await self._timeline.awake()
         future: asyncio.Future[Any] = self.loop.create_future()
 
         def arrived(kind: str, value: Any) -> None:
@@ -249,6 +305,12 @@ class WasmKernel(MessageLoop):
     def execution_count(self, value: int) -> None:
         pass
 
+    async def execute_request(self, stream: Any, ident: Any, parent: Message) -> None:
+        """A cell. Its number is known when the session is: a kernel that resumes goes on counting."""
+        with contextlib.suppress(Exception):  # what is wrong is said when the cell needs the session
+            await self.ready(parent)
+        await super().execute_request(stream, ident, parent)
+
     async def do_execute(
         self,
         code: str,
@@ -276,6 +338,10 @@ class WasmKernel(MessageLoop):
         self._running = self._last_run = run
         self._stop_pump()
         try:
+            run.cell = cells.read(code)
+            if run.counts and not run.cell.only_magics:
+                await self.ready(run.parent)
+                self._history.add(number, code)  # before: if all of this dies, it says which cell was lost
             reply = await self._run_cell(run, options)
         except asyncio.CancelledError:
             raise
@@ -289,18 +355,20 @@ class WasmKernel(MessageLoop):
         finally:
             self._running = None
         if run.counts:
-            self._history.add(number, code)
+            if run.cell.only_magics:
+                self._history.add(number, code)
             self._count += self._count == number  # not after a magic that started the guest afresh
         return {**reply, "execution_count": run.number}
 
     async def _run_cell(self, run: _Run, options: Message) -> Message:
-        run.cell = cells.read(run.code)
         if run.cell.only_magics:
             return await self._run_magics(run)
         async with self._guest:
             await self.ready(run.parent)
             self._tell_notes(run)
             if not self._started:
+                if self.checkpoint and any(p.name[0] != "." for p in self.live.folder.iterdir()):
+                    self.timeline.before_first_cell()
                 await self._run_startup_code(run)
             options["execution_count"] = self._count
             result: SandboxResult = await self.in_guest(
@@ -310,6 +378,8 @@ class WasmKernel(MessageLoop):
                 run,
             )
             self._after_cell(result)
+        if self.checkpoint and not run.silent:
+            self._finished = (run, result)
         if result.success:
             for action in run.afterwards:
                 self._show_answer(run, await action())
@@ -596,12 +666,50 @@ class WasmKernel(MessageLoop):
         if stream is not self.channels.control:
             self.loop.call_later(0.05, self._stop)
 
+    async def do_shutdown(self, restart: bool) -> Message:
+        """Restart means fresh; otherwise the next kernel of this notebook goes on where this one ends."""
+        self._restarting = restart
+        return await super().do_shutdown(restart)
+
+    def _look_whether_idle(self) -> None:
+        """After a while without use the guest's memory goes back to the system."""
+        patience = self.idle_timeout_seconds
+        self._idle_timer = self.loop.call_later(max(0.2, min(patience / 4, 30)), self._look_whether_idle)
+        timeline = self._timeline
+        if timeline is None or self._running is not None or self._guest.locked():
+            return
+        if time.monotonic() - timeline.used > patience:
+            self.loop.create_task(self._release())
+
+    async def _release(self) -> None:
+        async with self._guest:
+            with contextlib.suppress(WasmKernelError):
+                if await self.timeline.release():
+                    self.log.info("idle: the guest's memory was given back")
+
+    def _leave(self, live: LiveSession) -> None:
+        """What this kernel leaves behind for the next."""
+        end = time.monotonic() + _END_PATIENCE
+        while self._running is not None and time.monotonic() < end:
+            time.sleep(0.01)  # it was interrupted; what it changed so far counts
+        if self._restarting:
+            live.note(fresh_start=True)
+        elif not self.home.temporary:
+            with contextlib.suppress(WasmKernelError, OSError):
+                self.timeline.take_at_close()
+        if self._timeline is not None:
+            self._timeline.close()
+        self.home.leave(live)
+
     def end(self) -> None:
         """The guest's memory goes; its files stay."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
         self.interrupt()
         live = self._live
         if live is not None:
-            self.home.leave(live)
+            self._leave(live)
         elif self._opening is not None and self._opening.done() and self._opening.exception() is None:
             self.home.leave(self._opening.result())
         self._history.close()

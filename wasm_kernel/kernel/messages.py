@@ -78,6 +78,9 @@ class MessageLoop(Kernel):
         """The request whose cell runs now."""
         return None
 
+    async def after_request(self) -> None:
+        """A request was answered; the next one waits for this."""
+
     def interrupt(self) -> None:
         """Stop what runs. Called on any thread."""
 
@@ -130,6 +133,10 @@ class MessageLoop(Kernel):
                 self._arrived.clear()
                 await self._arrived.wait()
             await self._dispatch(*self._waiting.popleft())
+            try:
+                await self.after_request()
+            except Exception:
+                self.log.exception("something after a request failed")
             self._read_shell()
 
     async def _dispatch(self, idents: Any, message: Message) -> None:

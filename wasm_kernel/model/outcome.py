@@ -64,7 +64,7 @@ _CRASHES = {
     ),
     TrapCause.ABORT: (
         "the guest's interpreter aborted (os.abort(), a fatal error in C code, or a lock that could never be released)",
-        "look at the last lines of stderr for the reason",
+        "if it wrote to stderr, the last lines there say why",
     ),
     TrapCause.DAMAGE: (
         "the guest's interpreter corrupted its own memory; nothing outside it was touched",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.model.units import format_size
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 
@@ -89,8 +90,14 @@ def _check_integer(name: str, value: Any, *, minimum: int, maximum: int, optiona
     if value is None and optional:
         return
     if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-        allowed = f"a whole number from {minimum} to {maximum}" + (", or None for no limit" if optional else "")
-        raise ConfigurationError(f"{name} is {value!r}; it must be {allowed}")
+        low, high = _readable(name, minimum), _readable(name, maximum)
+        allowed = f"a whole number from {low} to {high}" + (", or None for no limit" if optional else "")
+        raise ConfigurationError(f"{name} is {_readable(name, value)}; it must be {allowed}")
+
+
+def _readable(name: str, value: Any) -> str:
+    size = name.endswith("_bytes") and type(value) is int and abs(value) >= 1024
+    return f"{value!r} ({format_size(value)})" if size else repr(value)
 
 
 def _checked_env(env: Mapping[str, str]) -> dict[str, str]:

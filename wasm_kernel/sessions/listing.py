@@ -26,6 +26,7 @@ class SessionSummary:
         title: What a person called it.
         notebook: The path of its notebook, if it has one.
         execution_count: Cells run so far.
+        former_notebook: The path of the notebook that left it for another session.
     """
 
     session_id: str
@@ -37,6 +38,7 @@ class SessionSummary:
     title: str = ""
     notebook: str = ""
     execution_count: int = 0
+    former_notebook: str = ""
 
 
 def list_sessions(workspace_root: Path | str | None = None) -> list[SessionSummary]:
@@ -63,6 +65,7 @@ def list_sessions(workspace_root: Path | str | None = None) -> list[SessionSumma
                 str(extra.get("title") or "")[:200],
                 str(extra.get("notebook") or "")[:4096],
                 count if isinstance(count, int) else 0,
+                str(extra.get("former_notebook") or "")[:4096],
             )
         )
     return sorted(found, key=lambda s: (s.updated_at is None, -(s.updated_at.timestamp() if s.updated_at else 0)))

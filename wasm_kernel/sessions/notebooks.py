@@ -74,6 +74,15 @@ def follow_notebook(root: Path, session_id: str, notebook: Path) -> None:
             _remember(index, notebook, session_id)
 
 
+def adopt_notebook(root: Path, session_id: str, notebook: Path) -> None:
+    """Let a session that nobody uses be a notebook's from now on."""
+    lock = lock_session(root, session_id)
+    try:
+        follow_notebook(root, session_id, notebook)
+    finally:
+        lock.release()
+
+
 def forget_notebook(root: Path, session_id: str) -> None:
     """Let a session be nobody's: its notebook gets another. The caller holds the session's lock."""
     with contextlib.suppress(OSError, BadRecord):

@@ -16,7 +16,7 @@ from wasm_kernel.host.instance import AtRest
 from wasm_kernel.host.interposer import OpenFile
 from wasm_kernel.host.ledger import STATE_FOLDER
 from wasm_kernel.host.sandbox import Captured, Sandbox
-from wasm_kernel.model.snapshots import MAX_LABEL, Manifest, SavedDescriptor, Snapshot, parse_manifest
+from wasm_kernel.model.snapshots import MAX_LABEL, Manifest, SavedDescriptor, SavedFile, Snapshot, parse_manifest
 
 _FILE_PATIENCE = 30.0  # seconds that a cell waits, before it changes a file, for that file to be saved
 
@@ -42,8 +42,8 @@ class Recorder:
         self._table: dict[int, bytes] = {}
         self._all = True  # the next capture has to give everything: what is stored is not known
         self._lock = threading.Lock()  # one snapshot at a time
-        self._files_saved = threading.Event()
-        self._files_saved.set()
+        self._unsaved = 0  # captures whose files are still to be read
+        self._saved = threading.Condition()
         self.last: Snapshot | None = None
         sandbox.before_change = self._wait_for_files
 
@@ -56,11 +56,18 @@ class Recorder:
 
     def captured(self) -> None:
         """The guest was just captured: until its files are saved, it must not change them."""
-        self._files_saved.clear()
+        with self._saved:
+            self._unsaved += 1
         self._all = False
 
     def _wait_for_files(self) -> None:
-        self._files_saved.wait(_FILE_PATIENCE)
+        with self._saved:
+            self._saved.wait_for(lambda: self._unsaved == 0, _FILE_PATIENCE)
+
+    def _files_are_saved(self) -> None:
+        with self._saved:
+            self._unsaved -= 1
+            self._saved.notify_all()
 
     def write(
         self,
@@ -71,14 +78,19 @@ class Recorder:
         execution_count: int = 1,
         variables: dict[str, list[Any]] | None = None,
         metadata: dict[str, Any] | None = None,
+        files: list[SavedFile] | None = None,
     ) -> Snapshot:
-        """Store what was captured. If that fails, nothing of it is listed, and the next capture is a whole one."""
+        """Store what was captured, with the files as they are now, or these.
+
+        If that fails, nothing of it is listed, and the next capture is a whole one.
+        """
+        unsaved = files is None
         try:
             with self._lock, self.store.take() as take:
-                try:
+                if files is None:
                     files = [entry for tree in self._trees for entry in tree.save(take.put)]
-                finally:
-                    self._files_saved.set()
+                    unsaved = False
+                    self._files_are_saved()
                 table = dict(self._table)
                 stored = [(number, data) for number, data in guest.chunks if data is not None]
                 names = take.put_many([memoryview(data) for _, data in stored])
@@ -115,7 +127,8 @@ class Recorder:
                 self._table, self.last = table, snapshot
         except BaseException:
             self._all = True
-            self._files_saved.set()
+            if unsaved:
+                self._files_are_saved()
             raise
         return snapshot
 

@@ -80,6 +80,13 @@ class LiveSession:
         self._lock.release()
         self.on_close()
 
+    def note(self, **extra: Any) -> None:
+        """Add something to the session's metadata."""
+        with contextlib.suppress(OSError, BadRecord):
+            record = read_record(self.folder)
+            if record is not None:
+                self._keeper.replace(record.touched(datetime.now(UTC), **extra))
+
     def change_policy(self, policy: ExecutionPolicy) -> None:
         """Other limits from the next execution on; the guest keeps its memory."""
         self.sandbox.change_policy(policy)

@@ -1,0 +1,297 @@
+"""A notebook's timeline: a checkpoint after every cell, undo and redo, and the way back after the kernel was away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from wasm_kernel.errors import ConfigurationError, WasmKernelError
+from wasm_kernel.host.sandbox import Captured
+from wasm_kernel.model.outcome import SandboxResult
+from wasm_kernel.model.snapshots import Manifest, SavedFile, Snapshot, checked_variables, chunks_of
+from wasm_kernel.sessions.recorder import Recorder, read_snapshot
+from wasm_kernel.sessions.snapshots import list_snapshots
+
+if TYPE_CHECKING:
+    from wasm_kernel.kernel.kernel import WasmKernel
+
+Variables = dict[str, list[Any]]
+_MOST_NAMES = 20  # of what a cell changed, in the timeline
+_MOST_PENDING = 3  # captures in memory that wait to be written
+_COLLECT_EVERY = 25  # checkpoints
+
+
+class Timeline:
+    """The snapshots of the session a kernel works in. Its coroutines run on the kernel's loop."""
+
+    def __init__(self, kernel: WasmKernel) -> None:
+        self._kernel = kernel
+        self._writer = ThreadPoolExecutor(1, "wasm-kernel-snapshots")
+        self._writing: list[Future[Snapshot]] = []
+        self._variables: Variables = {}
+        self._redo: list[str] = []
+        self._since_collected = 0
+        self._released: str | None = None  # the snapshot to go on from when the guest's memory was given back
+        self.used = time.monotonic()
+
+    @property
+    def _recorder(self) -> Recorder:
+        return self._kernel.live.recorder
+
+    @property
+    def on(self) -> bool:
+        """Whether cells leave checkpoints."""
+        return bool(self._kernel.checkpoint)
+
+    def moved(self, manifest: Manifest | None) -> None:
+        """The kernel works in another session, or its guest is another one: at this snapshot, or at the beginning."""
+        self._variables = dict(manifest.variables) if manifest is not None else {}
+        self._redo.clear()
+        self._released = None
+
+    # ---- taking
+
+    def before_first_cell(self) -> None:
+        """The state before anything ran, so that the first cell can be undone, too; there are files already."""
+        if self.on and self._recorder.last is None:
+            self._recorder.captured()
+            self._write(self._beginning(), "checkpoint", 1, {}, {"cell": "", "number": 0})
+
+    def _beginning(self) -> Captured:
+        sandbox = self._kernel.live.sandbox
+        return Captured(sandbox.base_bytes, [], sandbox.base_rest, fresh=True)
+
+    async def after_cell(self, number: int, code: str, result: SandboxResult, count: int) -> None:
+        """A checkpoint: captured now, while the guest rests, and written in the background."""
+        self._redo.clear()
+        if not self.on:
+            return
+        if self._backlog() > _MOST_PENDING:
+            await self.settled()
+        if self._recorder.last is None and not self._backlog():  # it began with an empty folder
+            self._write(self._beginning(), "checkpoint", 1, {}, {"cell": "", "number": 0}, files=[])
+        before = self._variables
+        guest, variables = await self._capture()
+        self._variables = variables
+        metadata = {
+            "cell": code.strip()[:500],
+            "number": number,
+            "seconds": round(result.duration_seconds, 6),
+            "ok": result.success,
+            "variables": compare(before, variables),
+            "files": {
+                "added": result.files_created[:_MOST_NAMES],
+                "changed": [f for f in result.files_modified if f not in result.files_created][:_MOST_NAMES],
+                "removed": result.files_deleted[:_MOST_NAMES],
+            },
+        }
+        self._write(guest, "checkpoint", count, variables, metadata)
+
+    async def _capture(self) -> tuple[Captured, Variables]:
+        """Called with the guest's lock held."""
+        kernel, recorder = self._kernel, self._recorder
+        reply = await kernel.in_guest(lambda s, deliver: s.begin_ask({"op": "variables"}, (), deliver), None)
+        variables = checked_variables(reply.get("variables"))
+        everything = recorder.wants_everything
+        guest: Captured = await kernel.in_guest(
+            lambda s, deliver: s.begin_capture(deliver, everything=everything), None
+        )
+        recorder.captured()
+        return guest, variables
+
+    def _backlog(self) -> int:
+        self._writing = [w for w in self._writing if not w.done()]
+        return len(self._writing)
+
+    def _write(
+        self,
+        guest: Captured,
+        trigger: str,
+        count: int,
+        variables: Variables,
+        metadata: dict[str, Any],
+        label: str = "",
+        files: list[SavedFile] | None = None,
+    ) -> Future[Snapshot]:
+        recorder, log = self._recorder, self._kernel.log
+
+        def work() -> Snapshot:
+            try:
+                snapshot = recorder.write(
+                    guest,
+                    trigger,
+                    label=label,
+                    execution_count=count,
+                    variables=variables,
+                    metadata=metadata,
+                    files=files,
+                )
+            except Exception as e:
+                log.warning("a snapshot could not be written: %s", e)
+                raise
+            if trigger == "checkpoint":
+                self._thin_out(recorder, snapshot)
+            return snapshot
+
+        writing = self._writer.submit(work)
+        self._writing.append(writing)
+        return writing
+
+    def _thin_out(self, recorder: Recorder, latest: Snapshot) -> None:
+        """Bound what checkpoints take: by number, then by space, the oldest first."""
+        kernel = self._kernel
+        mine = [s for s in list_snapshots(kernel.home.root, latest.session_id) if s.trigger == "checkpoint"]
+        doomed = mine[kernel.checkpoint_count :]
+        room = kernel.checkpoint_bytes
+        for number, snapshot in enumerate(mine[: kernel.checkpoint_count]):
+            room -= snapshot.stored_bytes
+            if room < 0 and number > 1:
+                doomed.append(snapshot)
+        for snapshot in doomed:
+            recorder.store.remove_manifest(snapshot.session_id, snapshot.snapshot_id)
+        self._since_collected += len(doomed)
+        if self._since_collected >= _COLLECT_EVERY:
+            self._since_collected = 0
+            with contextlib.suppress(WasmKernelError, OSError):  # somebody takes one now: later
+                recorder.store.collect(chunks_of)
+
+    async def settled(self) -> None:
+        """Wait until what was captured is written."""
+        for writing in list(self._writing):
+            with contextlib.suppress(Exception):
+                await asyncio.wrap_future(writing)
+
+    async def take(self, label: str = "") -> Snapshot:
+        """A snapshot because a person wants one."""
+        kernel = self._kernel
+        async with kernel.guest:
+            await self.awake()
+            guest, variables = await self._capture()
+            self._variables = variables
+            written = self._write(guest, "user", kernel.execution_count + 1, variables, {}, label)
+        return await asyncio.wrap_future(written)
+
+    def take_at_close(self) -> None:
+        """What the next kernel goes on from. Blocks; called when no cell runs any more."""
+        if not self.on or self._released is not None:
+            return
+        kernel = self._kernel
+        if kernel.live.sandbox.fresh:
+            return  # nothing ran: there is nothing to come back to
+        guest = kernel.live.sandbox.capture(everything=self._recorder.wants_everything)
+        self._recorder.captured()
+        with contextlib.suppress(Exception):
+            self._write(guest, "session_close", kernel.execution_count, self._variables, {}).result()
+
+    def close(self) -> None:
+        """No more snapshots."""
+        self._writer.shutdown(wait=True)
+
+    # ---- going back
+
+    def snapshots(self) -> list[Snapshot]:
+        """This session's, the newest first."""
+        return list_snapshots(self._kernel.home.root, self._kernel.live.session_id)
+
+    def find(self, wanted: str) -> Snapshot:
+        """A snapshot by id, by the beginning of its id, or by label."""
+        found = self.snapshots()
+        matches = [s for s in found if s.label == wanted] or [s for s in found if s.snapshot_id.startswith(wanted)]
+        if not wanted or not matches:
+            raise ConfigurationError(f"there is no snapshot {wanted!r}; `%session snapshots` shows which there are")
+        return matches[0]
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Go back, or forth, to a snapshot: memory, files, execution count."""
+        await self.settled()
+        manifest = await asyncio.to_thread(
+            read_snapshot, self._recorder.store, snapshot.session_id, snapshot.snapshot_id
+        )
+        await asyncio.to_thread(self._recorder.restore, manifest)
+        self._variables, self._released = dict(manifest.variables), None
+        self._kernel.guest_is_at(snapshot)
+
+    async def undo(self, cells: int) -> Snapshot:
+        """As before the last so many cells."""
+        await self.settled()
+        known = {s.snapshot_id: s for s in self.snapshots()}
+        here = self._recorder.last
+        left = []
+        while here is not None and cells > 0:
+            left.append(here.snapshot_id)
+            cells -= "number" in here.metadata or here.trigger == "session_close"
+            here = known.get(here.parent)
+        if here is None:
+            raise ConfigurationError(f"there are only {len(left) - 1} cells to undo; `%session log` shows them")
+        await self.restore(here)
+        self._redo.extend(left)
+        return here
+
+    async def redo(self) -> Snapshot:
+        """What the last undo undid, a cell at a time."""
+        if not self._redo:
+            raise ConfigurationError("there is nothing to redo: no undo came before, or a cell has run since")
+        snapshot = self.find(self._redo[-1])
+        waiting = self._redo[:-1]
+        await self.restore(snapshot)
+        self._redo = waiting
+        return snapshot
+
+    # ---- giving memory back
+
+    async def release(self) -> bool:
+        """Give the guest's memory back to the system; the next use brings it back. Called with the lock held."""
+        kernel = self._kernel
+        sandbox = kernel.live.sandbox
+        if not self.on or self._released is not None or sandbox.fresh or sandbox.next_task is not None:
+            return False
+        await self.settled()
+        last = self._recorder.last
+        if last is None or self._recorder.wants_everything or last.trigger not in ("checkpoint", "user"):
+            guest, variables = await self._capture()
+            last = await asyncio.wrap_future(
+                self._write(guest, "checkpoint", kernel.execution_count, variables, dict(last.metadata) if last else {})
+            )
+        await asyncio.to_thread(sandbox.release)
+        self._released = last.snapshot_id
+        return True
+
+    async def awake(self) -> None:
+        """Bring the guest's memory back if it was given away. Called with the lock held, before the guest is asked."""
+        released, self._released = self._released, None
+        self.used = time.monotonic()
+        if released is not None:
+            store, session_id = self._recorder.store, self._kernel.live.session_id
+            manifest = await asyncio.to_thread(read_snapshot, store, session_id, released)
+            await asyncio.to_thread(lambda: self._recorder.restore(manifest, files=False))
+
+
+def compare(before: Variables, after: Variables) -> dict[str, list[str]]:
+    """Names added, removed and changed; as many as a person reads."""
+    changed = [name for name in after if name in before and after[name] != before[name]]
+    return {
+        "added": sorted(name for name in after if name not in before)[:_MOST_NAMES],
+        "removed": sorted(name for name in before if name not in after)[:_MOST_NAMES],
+        "changed": sorted(changed)[:_MOST_NAMES],
+    }
+
+
+def compare_files(before: Manifest, after: Manifest) -> dict[str, list[str]]:
+    """Files added, removed and changed between two snapshots."""
+
+    def listed(manifest: Manifest) -> dict[str, object]:
+        return {
+            f.path.decode("utf-8", "replace"): (f.kind, f.size, f.chunks, f.target)
+            for f in manifest.files
+            if f.mount == "app"
+        }
+
+    old, new = listed(before), listed(after)
+    return {
+        "added": sorted(name for name in new if name not in old),
+        "removed": sorted(name for name in old if name not in new),
+        "changed": sorted(name for name in new if name in old and new[name] != old[name]),
+    }

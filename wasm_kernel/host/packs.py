@@ -38,7 +38,7 @@ _ENTRY = struct.Struct("<32sQIIB3x")
 _FOOTER = struct.Struct("<32sQI8s")
 _NAME = re.compile(r"[0-9a-f]{32}\.pack\Z")
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_LOST = {errno.ENOENT, errno.EIO, errno.ELOOP}  # errors that tell of the file, not of this process
+_LOST = {errno.EIO, errno.ELOOP, errno.ENXIO}  # these tell of the file, not of this process
 _BUFFER = 4 << 20
 _GAP = 128 << 10  # reading over so much is cheaper than another call
 _RUN_BYTES, _RUN_CHUNKS = 2 << 20, 256
@@ -171,14 +171,19 @@ def pack_names(folder: Path) -> set[str]:
 
 @contextlib.contextmanager
 def opened(folder: Path, pack: str) -> Iterator[int]:
-    """A pack's handle. `BadPack` when it is no ordinary file."""
-    handle = os.open(f"{folder}/{pack}", _READ)
+    """A pack's handle. `BadPack` when it is no ordinary file, or one the disk cannot give back."""
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise BadPack("not an ordinary file")
-        yield handle
-    finally:
-        os.close(handle)
+        handle = os.open(f"{folder}/{pack}", _READ)
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise BadPack("not an ordinary file")
+            yield handle
+        finally:
+            os.close(handle)
+    except OSError as e:
+        if e.errno not in _LOST:
+            raise
+        raise BadPack(str(e)) from e
 
 
 def read_index(folder: Path, pack: str) -> dict[bytes, Place]:
@@ -216,11 +221,7 @@ def read_one(folder: Path, name: bytes, place: Place) -> tuple[bytes, bytes] | N
         with opened(folder, place.pack) as handle:
             blob = os.pread(handle, place.stored, place.offset)
         data = inflate(blob, place.raw, new_decompressor()) if place.codec == ZSTD else blob
-    except ValueError:
-        return None
-    except OSError as e:
-        if e.errno not in _LOST:
-            raise
+    except (FileNotFoundError, ValueError):  # a BadPack is one
         return None
     return (blob, data) if hash_of(data) == name else None
 
@@ -246,11 +247,7 @@ def read_run(folder: Path, run: list[Job]) -> list[bytes]:
     try:
         with opened(folder, run[0].place.pack) as handle:
             blobs = _read_blobs(handle, run)
-    except BadPack:
-        return [job.name for job in run]
-    except OSError as e:
-        if e.errno not in _LOST:
-            raise
+    except (FileNotFoundError, BadPack):
         return [job.name for job in run]
     failed = []
     decompressor = new_decompressor()

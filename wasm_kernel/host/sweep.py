@@ -218,7 +218,7 @@ class _Collection:
     def _unlink(self, names: Iterable[str]) -> None:
         names = list(names)
         for pack in names:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError, IsADirectoryError):
                 os.unlink(self._packs / pack)  # noqa: PTH108
         if names:
             sync_folder(self._packs)

@@ -25,8 +25,8 @@ def browser_path() -> str:
 
 
 @pytest.fixture(scope="package")
-def lab(browser_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with running_lab(tmp_path_factory.mktemp("lab")) as lab:
+def lab(browser_path: str, shots: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with running_lab(tmp_path_factory.mktemp("lab"), shots / "lab.log") as lab:
         yield lab
 
 
@@ -38,7 +38,7 @@ def page(lab: Lab, browser_path: str) -> Iterator[Page]:
 
 @pytest.fixture(scope="package")
 def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pictures go: $WASM_KERNEL_SHOTS, for people who want to look at them."""
+    """Where pictures and the server's log go: $WASM_KERNEL_SHOTS, for people who want to look at them."""
     given = os.environ.get("WASM_KERNEL_SHOTS")
     folder = Path(given) if given else tmp_path_factory.mktemp("shots")
     folder.mkdir(parents=True, exist_ok=True)

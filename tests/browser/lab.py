@@ -61,7 +61,7 @@ class Lab:
 
 
 @contextlib.contextmanager
-def running_lab(folder: Path) -> Iterator[Lab]:
+def running_lab(folder: Path, log: Path) -> Iterator[Lab]:
     """Start JupyterLab with nothing of the user's own: settings, data and sessions live below ``folder``."""
     notebooks, sessions, settings = (folder / name for name in ("notebooks", "sessions", "settings"))
     for path in (notebooks, sessions):
@@ -80,7 +80,7 @@ def running_lab(folder: Path) -> Iterator[Lab]:
         "IPYTHONDIR": str(folder / "ipython"),
         "WASM_KERNEL_WORKSPACE": str(sessions),
     }
-    token, log = secrets.token_hex(16), folder / "lab.log"
+    token = secrets.token_hex(16)
     options = {
         "ServerApp.root_dir": notebooks,
         "ServerApp.ip": "127.0.0.1",
@@ -175,14 +175,15 @@ class Notebook:
 
     def open(self) -> None:
         """Open the notebook's file, and wait for its kernel."""
-        self.command("docmanager:open", path=self.name, factory="Notebook")
+        self.command("docmanager:open", wait=True, path=self.name, factory="Notebook")
         self.wait_for_kernel()
 
     # ---- through Lab's application object
 
-    def command(self, name: str, **arguments: Any) -> None:
-        """Let Lab do what a menu entry does, without waiting for its end."""
-        self.page.evaluate("([name, args]) => { jupyterapp.commands.execute(name, args); }", [name, arguments])
+    def command(self, name: str, *, wait: bool = False, **arguments: Any) -> None:
+        """Let Lab do what a menu entry does, and wait for its end only if asked to."""
+        script = "([name, args]) => jupyterapp.commands.execute(name, args).then(() => null)"
+        self.page.evaluate(script if wait else f"args => {{ ({script})(args) }}", [name, arguments])
 
     def _kernel(self, expression: str, *, within: float = PATIENCE) -> None:
         """Wait until something is true of this notebook's kernel, `kernel`, or its `context`."""

@@ -23,6 +23,15 @@ def test_interrupt_button(notebook: Make) -> None:
     assert "42" in nb.text(nb.run("kept + 1"))
 
 
+def test_crash_costs_one_cell(notebook: Make) -> None:
+    nb = notebook("kept = 41")
+    nb.run_all()
+    number = nb.run("import os\nkept = None\nos.abort()")
+    assert "variables are back as they were" in nb.text(number)
+    assert "42" in nb.text(nb.run("kept + 1"))
+    expect(nb.page.locator(".jp-Dialog")).to_have_count(0)  # Lab saw no kernel die
+
+
 def test_restart_keeps_files_only(notebook: Make) -> None:
     nb = notebook("gone = 1\nopen('kept.txt', 'w').write('still here');")
     nb.run_all()

@@ -84,6 +84,18 @@ def test_session_follows_a_renamed_notebook(notebook: Make) -> None:
     assert "mine.txt" in nb.text(nb.run("import os; print(os.listdir())"))
 
 
+def test_new_session_and_back(notebook: Make) -> None:
+    nb = notebook("open('mine.txt', 'w').close()")
+    nb.run_all()
+    session = _session_id(nb)
+    number = nb.run("%session new")
+    assert nb.output(number).locator("code").inner_text() == f"%session attach {session}"
+    (row,) = [row for row in _rows(nb.output(nb.run("%session list"))) if session in row]
+    assert f"formerly {nb.name}" in row
+    nb.run(f"%session attach {session}")
+    assert "mine.txt" in nb.text(nb.run("import os; print(os.listdir())"))
+
+
 def test_session_is_found_after_rename_and_restart(notebook: Make) -> None:
     nb = notebook("open('mine.txt', 'w').close()")
     nb.run_all()
@@ -99,12 +111,8 @@ def test_copied_notebook_has_a_session_of_its_own(notebook: Make) -> None:
     nb.run_all()
     nb.save()
     session = _session_id(nb)
-    nb.command("docmanager:duplicate")
+    nb.command("docmanager:duplicate", wait=True)
     copy = Notebook(nb.lab, nb.page, nb.shots, nb.name.replace(".ipynb", "-Copy1.ipynb"))
-    nb.page.wait_for_function(
-        "path => jupyterapp.serviceManager.contents.get(path, {content: false}).then(() => true, () => false)",
-        arg=copy.name,
-    )
     copy.open()
     try:
         number = copy.run("import os; print(os.listdir())")

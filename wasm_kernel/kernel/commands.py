@@ -87,7 +87,7 @@ class Shown:
     def tell(self, line: str) -> None:
         """Show a line. Called on any thread."""
         if not self._silent:
-            self._send({"text/plain": line, "text/html": render.busy(line)})
+            self._send({"text/plain": line, "text/html": render.progress(line)})
 
     def clear(self) -> None:
         """Nothing more is going on."""

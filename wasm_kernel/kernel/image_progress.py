@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wasm_kernel.errors import Interrupted, WasmKernelError
+from wasm_kernel.kernel import render
 
 Publish = Callable[[str, dict[str, Any]], None]
 _NAMES = {
@@ -83,9 +83,8 @@ def _picture(state: dict[str, Any], elapsed: float, display_id: str) -> dict[str
 
 
 def _bundle(text: str, fraction: float, display_id: str) -> dict[str, Any]:
-    bar = f'<progress max="1" value="{fraction:.3f}" style="width: 20em"></progress> '
     return {
-        "data": {"text/plain": text, "text/html": f"{bar}<span>{html.escape(text)}</span>"},
+        "data": {"text/plain": text, "text/html": render.progress(text, fraction)},
         "metadata": {},
         "transient": {"display_id": display_id},
     }

@@ -31,9 +31,10 @@ def bar(fraction: float, label: str) -> str:
     return f'<progress max="1" value="{share:.4f}" style="{_BAR}"></progress>&ensp;{escape(label)}'
 
 
-def busy(label: str) -> str:
-    """A bar that only says that something goes on, and what, as HTML."""
-    return f'<div style="{_SIZE}"><progress style="{_BAR}"></progress>&ensp;{escape(label)}</div>'
+def progress(label: str, fraction: float | None = None) -> str:
+    """What goes on and how far it is, if anybody knows, as HTML."""
+    shown = f'<progress style="{_BAR}"></progress>&ensp;{escape(label)}' if fraction is None else bar(fraction, label)
+    return f'<div style="{_SIZE}">{shown}</div>'
 
 
 def escape(value: object) -> str:

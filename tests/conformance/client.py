@@ -17,6 +17,11 @@ PATIENCE = 60.0
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
+def plain(text: str) -> str:
+    """Text without its colours."""
+    return _COLOURS.sub("", text)
+
+
 def _parent(message: Message) -> str | None:
     return message["parent_header"].get("msg_id")
 
@@ -49,7 +54,7 @@ class Cell:
         return [m["content"] for m in self.messages if m["msg_type"] == kind]
 
     def stream(self, name: str) -> str:
-        return _COLOURS.sub("", "".join(c["text"] for c in self.of("stream") if c["name"] == name))
+        return plain("".join(c["text"] for c in self.of("stream") if c["name"] == name))
 
     @property
     def stdout(self) -> str:
@@ -73,7 +78,7 @@ class Cell:
 
     @property
     def traceback(self) -> str:
-        return _COLOURS.sub("", "\n".join("\n".join(c["traceback"]) for c in self.of("error")))
+        return plain("\n".join("\n".join(c["traceback"]) for c in self.of("error")))
 
     @property
     def said(self) -> str:

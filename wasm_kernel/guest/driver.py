@@ -108,6 +108,8 @@ def do_execute(request, buffers):
     reply["payload"] = sh.payload_manager.read_payload()
     sh.payload_manager.clear_payload()
     reply["next_task"] = aio.pump(0.02)
+    if request.get("glance"):
+        reply["variables"] = variables.summary(sh)
     return reply
 
 
@@ -211,10 +213,6 @@ def do_pump(request, buffers):
     return {"status": "ok", "next_task": aio.pump(request.get("seconds", 0.05))}
 
 
-def do_variables(request, buffers):
-    return {"status": "ok", "variables": variables.summary(_shell)}
-
-
 def do_warm(request, buffers):
     return {**warm.up(_shell, request["part"]), "entry": id(turn)}
 
@@ -234,7 +232,6 @@ _REQUESTS = {
     "comm": do_comm,
     "comm_info": do_comm_info,
     "pump": do_pump,
-    "variables": do_variables,
     "warm": do_warm,
     "objects": do_objects,
 }

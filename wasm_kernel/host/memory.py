@@ -27,7 +27,8 @@ import re
 import struct
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 CHUNK = 65536
@@ -49,6 +50,22 @@ _memcmp = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctyp
 )
 
 Span = tuple[int, int]  # [start, end)
+PAGES = CHUNK // _PAGE  # in a chunk
+
+
+@dataclass
+class CapturedMemory:
+    """What changed in a memory. Content None: as in the base, or zeros beyond it.
+
+    Attributes:
+        size: Of the memory.
+        whole: Chunks by number, most of whose pages changed.
+        pages: Single pages by number: those that changed of a chunk known page by page, all of any other.
+    """
+
+    size: int
+    whole: list[tuple[int, bytes | None]] = field(default_factory=list)
+    pages: list[tuple[int, bytes | None]] = field(default_factory=list)
 
 
 def _map(address: int, length: int, fd: int, offset: int) -> None:
@@ -117,7 +134,7 @@ class GuestMemory:
         self._view_size = 0
         self._keeps = 0
         self._known: frozenset[Span] = frozenset()  # private copies that the last keep() saw
-        self._changed: set[int] = set()  # chunks that may differ from what the last capture() gave
+        self._changed: set[int] = set()  # pages that may differ from what the last capture() gave
 
     def attach(self, address: int) -> None:
         """Lay the state over a fresh instance's memory of at least `size` bytes."""
@@ -137,6 +154,7 @@ class GuestMemory:
         long: list[Span] = []
         resting: list[Span] = []
         spans = self.written(address, size)
+        changed = self._changed
         for span in spans:
             start, end = span
             if span in self._known:
@@ -144,15 +162,19 @@ class GuestMemory:
                     if look_for_rest:
                         resting.append(span)
                     continue
-                memmove(start + to_view, start, end - start)
-            elif end - start >= _LONG:
+                for at in range(start, end, _PAGE):
+                    if memcmp(at, at + to_view, _PAGE):
+                        memmove(at + to_view, at, _PAGE)
+                        changed.add((at - address) // _PAGE)
+                continue
+            first, last = (start - address) // _PAGE, (end - address) // _PAGE
+            changed.update(range(first, last))
+            if end - start >= _LONG:
                 long.append(span)
-            else:
-                memmove(start + to_view, start, end - start)
-                first, last = (start - address) // _PAGE, (end - address) // _PAGE
-                for page in range(first, last):
-                    self._pages[page] = self._pages[page] or _COPIED
-            self._changed.update(range((start - address) // CHUNK, (end - address - 1) // CHUNK + 1))
+                continue
+            memmove(start + to_view, start, end - start)
+            for page in range(first, last):
+                self._pages[page] = self._pages[page] or _COPIED
         if len(resting) > _RESTING_SPANS:
             chunks = {(start - address) // CHUNK for start, _ in resting}
             long += [(address + c * CHUNK, min(address + (c + 1) * CHUNK, address + size)) for c in sorted(chunks)]
@@ -222,51 +244,58 @@ class GuestMemory:
 
     # ---- snapshots
 
-    def capture(self, *, everything: bool = False) -> list[tuple[int, bytes | None]]:
-        """Chunks by number that changed since the last capture; None: as in the base, or zeros beyond it.
+    def capture(self, split: Container[int], *, everything: bool = False) -> CapturedMemory:
+        """What changed between the last capture and the last `keep()`; or ``everything`` that is not as in the base.
 
-        What is captured is the state of the last `keep()`. ``everything``: every chunk that is not as in the base.
+        ``split``: numbers of chunks whose pages the caller knows one by one.
         """
-        numbers = self._changed
+        pages = self._changed
         if everything:
-            numbers = {
-                page * _PAGE // CHUNK
-                for a, b in _stretches(_ELSEWHERE, self._pages, other=True)
-                for page in range(a, b)
-            }
+            stretches = _stretches(_ELSEWHERE, self._pages, other=True)
+            pages = {page for first, last in stretches for page in range(first, last)}
         self._changed = set()
-        return [(number, self._chunk(number)) for number in sorted(numbers)]
+        by_chunk: dict[int, list[int]] = {}
+        for page in sorted(pages):
+            by_chunk.setdefault(page // PAGES, []).append(page)
+        found = CapturedMemory(self.size)
+        for number, touched in by_chunk.items():
+            if len(touched) > PAGES // 2:
+                found.whole.append((number, self._stretch(number * PAGES, PAGES)))
+            elif number in split and not everything:
+                found.pages.extend((page, self._stretch(page, 1)) for page in touched)
+            else:
+                first = number * PAGES
+                found.pages.extend((page, self._stretch(page, 1)) for page in range(first, first + PAGES))
+        return found
 
-    def _chunk(self, number: int) -> bytes | None:
-        start = number * CHUNK
-        end = min(start + CHUNK, self.size)
-        first, last = start // _PAGE, end // _PAGE
-        of_base = max(0, min(end, self.base.size) - start)
-        states = self._pages[first:last]
-        if _ELSEWHERE not in states:
-            if of_base == end - start and _memcmp(self._view + start, self.base.view + start, of_base) == 0:
-                return None
-            return ctypes.string_at(self._view + start, end - start)
+    def _stretch(self, page: int, count: int) -> bytes | None:
+        """The bytes of some pages; None: as in the base, or zeros beyond it."""
+        start, length = page * _PAGE, count * _PAGE
+        of_base = max(0, min(length, self.base.size - start))
+        states = self._pages[page : page + count]
+        if not any(states):
+            return None
         original = ctypes.string_at(self.base.view + start, of_base) if of_base else b""
-        content = bytearray(original.ljust(end - start, b"\0"))
-        for page, state in enumerate(states):
-            if state:
-                at = page * _PAGE
-                content[at : at + _PAGE] = ctypes.string_at(self._view + start + at, _PAGE)
-        return None if content.startswith(original) and not any(content[of_base:]) else bytes(content)
+        if all(states):
+            content = ctypes.string_at(self._view + start, length)
+        else:
+            mixed = bytearray(original.ljust(length, b"\0"))
+            for n, state in enumerate(states):
+                if state:
+                    mixed[n * _PAGE : (n + 1) * _PAGE] = ctypes.string_at(self._view + start + n * _PAGE, _PAGE)
+            content = bytes(mixed)
+        return None if content == original.ljust(length, b"\0") else content
 
-    def load(self, size: int, numbers: Iterable[int]) -> list[tuple[int, memoryview]]:
-        """Make this the memory of a snapshot: the caller fills these views; what has no view is as in the base.
+    def load(self, size: int, stretches: Iterable[Span]) -> list[memoryview]:
+        """Make this the memory of a snapshot: the caller fills a view for each stretch of pages [first, last).
 
-        For a `GuestMemory` that was never attached.
+        All other pages are as in the base. For a `GuestMemory` that was never attached.
         """
         self._make_room(size)
         views = []
-        for number in numbers:
-            start = number * CHUNK
-            end = min(start + CHUNK, size)
-            self._pages[start // _PAGE : end // _PAGE] = bytes([_MAPPED]) * ((end - start) // _PAGE)
-            views.append((number, memoryview(_buffer(self._view + start, end - start)).cast("B")))
+        for first, last in stretches:
+            self._pages[first:last] = bytes([_MAPPED]) * (last - first)
+            views.append(memoryview(_buffer(self._view + first * _PAGE, (last - first) * _PAGE)).cast("B"))
         self.size = size
         return views
 

@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from wasm_kernel.host import engine, image, packages, scratch, workspace
 from wasm_kernel.host.capture import Capture, OnEvent
 from wasm_kernel.host.engine import Stop, Trapped
 from wasm_kernel.host.instance import AtRest, Handlers, Instance, Limits, Run
-from wasm_kernel.host.memory import GuestMemory
+from wasm_kernel.host.memory import CapturedMemory, GuestMemory, Span
 from wasm_kernel.host.pulse import pulse
 from wasm_kernel.host.verdict import integer, judge
 from wasm_kernel.model.outcome import SandboxResult, TrapCause
@@ -42,18 +42,17 @@ Deliver = Callable[[str, Any], None]
 `Sandbox.answer`, and at the end "done" with the result or "error" with an exception."""
 
 
-Fill = Callable[[list[tuple[int, memoryview]]], None]
+Fill = Callable[[list[memoryview]], None]
 
 
 @dataclass(frozen=True)
 class Captured:
-    """A guest at rest: its memory's size, chunks by number (None: as in the base), files and clock.
+    """A guest at rest: what changed of its memory, its open files and clock.
 
     ``fresh``: it has not run anything since the base memory.
     """
 
-    size: int
-    chunks: list[tuple[int, bytes | None]]
+    memory: CapturedMemory
     rest: AtRest
     fresh: bool
 
@@ -185,36 +184,36 @@ class Sandbox:
 
     # ---- snapshots
 
-    def begin_capture(self, deliver: Deliver, *, everything: bool = False) -> None:
+    def begin_capture(self, deliver: Deliver, split: Container[int], *, everything: bool = False) -> None:
         """Deliver a `Captured` of the guest at rest: what changed since the capture before, or all of it."""
-        self._submit(_Job(lambda: self._captured(everything), deliver))
+        self._submit(_Job(lambda: self._captured(split, everything), deliver))
 
-    def capture(self, *, everything: bool = False) -> Captured:
+    def capture(self, split: Container[int] = (), *, everything: bool = False) -> Captured:
         """The same, waited for."""
-        captured: Captured = self._wait(lambda: self._captured(everything), None)
+        captured: Captured = self._wait(lambda: self._captured(split, everything), None)
         return captured
 
-    def _captured(self, everything: bool) -> Captured:
+    def _captured(self, split: Container[int], everything: bool) -> Captured:
         if self._instance is not None and not self._fresh:
             self._rest = self._instance.keep()
             self._kept = True
         if not self._kept:
             raise SandboxError("the guest's memory could not be kept: there is no room for it")
-        return Captured(self._memory.size, self._memory.capture(everything=everything), self._rest, self._fresh)
+        return Captured(self._memory.capture(split, everything=everything), self._rest, self._fresh)
 
     def restore(
-        self, size: int, numbers: list[int], fill: Fill, rest: AtRest, *, files: Callable[[], None], reseed: bool
+        self, size: int, stretches: list[Span], fill: Fill, rest: AtRest, *, files: Callable[[], None], reseed: bool
     ) -> None:
         """Be the guest of a snapshot from now on. If anything fails, the guest is as it was.
 
-        ``fill`` writes the snapshot's chunks into the views it is given; ``files`` then puts the workspace in order,
-        while no guest holds a file open. ``reseed``: the guest's random numbers are to be others than the snapshot's.
+        ``fill`` writes into the views of these stretches of pages; ``files`` then puts the workspace in order, while no
+        guest holds a file open. ``reseed``: the guest's random numbers are to be others than the snapshot's.
         """
 
         def work() -> None:
             memory = GuestMemory(self._image.memory)
             try:
-                fill(memory.load(size, numbers))
+                fill(memory.load(size, stretches))
                 self._drop_instance()
                 files()
             except BaseException:

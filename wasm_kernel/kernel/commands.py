@@ -376,7 +376,7 @@ class Commands:
         async def take() -> Answer:
             snapshot = await self._kernel.timeline.take(label)
             name = f" {label!r}" if label else ""
-            return _say(f"Snapshot{name} taken. Back to it: %session restore {label or snapshot.snapshot_id[:8]}")
+            return _say(f"Snapshot{name} taken. Back to it: `%session restore {label or snapshot.snapshot_id[:8]}`")
 
         return Answer(afterwards=take, last=False)
 
@@ -400,17 +400,17 @@ class Commands:
         ]
         rows = [
             (
-                s.snapshot_id[:8],
+                render.code(s.snapshot_id[:8]),
                 s.label or _moment(s),
-                format_duration(max(0.0, (now - s.created_at).total_seconds())) + " ago",
+                format_age((now - s.created_at).total_seconds()),
                 format_size(s.memory_bytes),
-                f"{s.file_count} files, {format_size(s.file_bytes)}",
+                f"{render.counted(s.file_count, 'file')}, {format_size(s.file_bytes)}",
                 format_size(s.stored_bytes),
             )
             for s in found
         ]
         header = ("snapshot", "", "taken", "memory", "files", "added to disk")
-        return _table(data, header, rows, numbers=(2, 3, 4, 5), caption=f"{len(found)} snapshots")
+        return _table(data, header, rows, numbers=(3, 4, 5), caption=render.counted(len(found), "snapshot"))
 
     async def _session_restore(self, words: list[str], parent: Message) -> Answer:
         """Go back to a saved moment: variables and files."""
@@ -436,7 +436,7 @@ class Commands:
 
         async def undo() -> Answer:
             snapshot = await self._kernel.timeline.undo(int(number))
-            return _say(f"Undone. Variables and files are as {_moment(snapshot)}. Forth again: %session redo")
+            return _say(f"Undone. Variables and files are as {_moment(snapshot)}. Forth again: `%session redo`")
 
         return Answer(afterwards=undo)
 
@@ -484,7 +484,7 @@ class Commands:
                 )
             )
         header = ("cell", "time", "", "took", "variables", "files", "stored")
-        return _table(data, header, rows, numbers=(3, 6), caption=f"{len(rows)} cells can be undone")
+        return _table(data, header, rows, numbers=(3, 6), caption=f"{render.counted(len(rows), 'cell')} can be undone")
 
     async def _session_diff(self, words: list[str], parent: Message) -> Answer:
         """What differs between two saved moments, or between one and now."""
@@ -508,7 +508,7 @@ class Commands:
         caption = f"From {ends[0].label or _moment(ends[0])} to {ends[1].label or _moment(ends[1])}"
         if not rows:
             return _say(f"{caption}: no difference.", found)
-        return _table(found, ("", "", ""), rows, caption=caption)
+        return _table(found, (), rows, caption=caption)
 
     async def _session_fork(self, words: list[str], parent: Message) -> Answer:
         """A new session from here, or from a saved moment."""
@@ -534,7 +534,7 @@ class Commands:
                 fork_session, live.session_id, root, snapshot_id=snapshot.snapshot_id, notebook=name
             )
             if copy is None:
-                return _say(f"Forked: session {new} goes on from here. Use it: %session attach {new}", new)
+                return _say(f"Forked: session {new} goes on from here. Use it: `%session attach {new}`", new)
             await asyncio.to_thread(self._write_copy, copy, new)
             return _say(f"Forked: open {copy.name} to go on from here, in session {new}.", new)
 

@@ -371,6 +371,7 @@ class WasmKernel(MessageLoop):
                     self.timeline.before_first_cell()
                 await self._run_startup_code(run)
             options["execution_count"] = self._count
+            options["glance"] = self.checkpoint
             result: SandboxResult = await self.in_guest(
                 lambda sandbox, deliver: sandbox.begin_execute(
                     run.code, deliver, on_event=partial(self._show, run), options=options

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from wasm_kernel.errors import ConfigurationError, WasmKernelError
+from wasm_kernel.errors import ConfigurationError, SandboxClosed, WasmKernelError
+from wasm_kernel.host.memory import CapturedMemory
 from wasm_kernel.host.sandbox import Captured
 from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.snapshots import Manifest, SavedFile, Snapshot, checked_variables, chunks_of
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 Variables = dict[str, list[Any]]
 _MOST_NAMES = 20  # of what a cell changed, in the timeline
 _MOST_PENDING = 3  # captures in memory that wait to be written
+_FEWEST = 2  # checkpoints that stay however large they are
 _COLLECT_EVERY = 25  # checkpoints
 
 
@@ -34,6 +37,8 @@ class Timeline:
         self._variables: Variables = {}
         self._redo: list[str] = []
         self._since_collected = 0
+        self._closed = False
+        self._kept: deque[tuple[str, int]] | None = None  # checkpoints, the oldest first, with what each added
         self._released: str | None = None  # the snapshot to go on from when the guest's memory was given back
         self.used = time.monotonic()
 
@@ -50,19 +55,20 @@ class Timeline:
         """The kernel works in another session, or its guest is another one: at this snapshot, or at the beginning."""
         self._variables = dict(manifest.variables) if manifest is not None else {}
         self._redo.clear()
-        self._released = None
+        self._released = self._kept = None
 
     # ---- taking
 
     def before_first_cell(self) -> None:
         """The state before anything ran, so that the first cell can be undone, too; there are files already."""
         if self.on and self._recorder.last is None:
-            self._recorder.captured()
-            self._write(self._beginning(), "checkpoint", 1, {}, {"cell": "", "number": 0})
+            beginning = self._beginning()
+            self._recorder.captured(beginning.memory)
+            self._write(beginning, "checkpoint", 1, {}, {"cell": "", "number": 0})
 
     def _beginning(self) -> Captured:
         sandbox = self._kernel.live.sandbox
-        return Captured(sandbox.base_bytes, [], sandbox.base_rest, fresh=True)
+        return Captured(CapturedMemory(sandbox.base_bytes), sandbox.base_rest, fresh=True)
 
     async def after_cell(self, number: int, code: str, result: SandboxResult, count: int) -> None:
         """A checkpoint: captured now, while the guest rests, and written in the background."""
@@ -74,8 +80,8 @@ class Timeline:
         if self._recorder.last is None and not self._backlog():  # it began with an empty folder
             self._write(self._beginning(), "checkpoint", 1, {}, {"cell": "", "number": 0}, files=[])
         before = self._variables
-        guest, variables = await self._capture()
-        self._variables = variables
+        guest = await self._capture()
+        variables = self._variables = checked_variables(result.reply.get("variables"))
         metadata = {
             "cell": code.strip()[:500],
             "number": number,
@@ -90,17 +96,15 @@ class Timeline:
         }
         self._write(guest, "checkpoint", count, variables, metadata)
 
-    async def _capture(self) -> tuple[Captured, Variables]:
+    async def _capture(self) -> Captured:
         """Called with the guest's lock held."""
-        kernel, recorder = self._kernel, self._recorder
-        reply = await kernel.in_guest(lambda s, deliver: s.begin_ask({"op": "variables"}, (), deliver), None)
-        variables = checked_variables(reply.get("variables"))
+        recorder = self._recorder
         everything = recorder.wants_everything
-        guest: Captured = await kernel.in_guest(
-            lambda s, deliver: s.begin_capture(deliver, everything=everything), None
+        guest: Captured = await self._kernel.in_guest(
+            lambda s, deliver: s.begin_capture(deliver, recorder.split, everything=everything), None
         )
-        recorder.captured()
-        return guest, variables
+        recorder.captured(guest.memory)
+        return guest
 
     def _backlog(self) -> int:
         self._writing = [w for w in self._writing if not w.done()]
@@ -136,22 +140,29 @@ class Timeline:
                 self._thin_out(recorder, snapshot)
             return snapshot
 
+        if self._closed:
+            raise SandboxClosed("the kernel is ending; the last snapshot is the one of its end")
         writing = self._writer.submit(work)
         self._writing.append(writing)
         return writing
 
     def _thin_out(self, recorder: Recorder, latest: Snapshot) -> None:
         """Bound what checkpoints take: by number, then by space, the oldest first."""
-        kernel = self._kernel
-        mine = [s for s in list_snapshots(kernel.home.root, latest.session_id) if s.trigger == "checkpoint"]
-        doomed = mine[kernel.checkpoint_count :]
-        room = kernel.checkpoint_bytes
-        for number, snapshot in enumerate(mine[: kernel.checkpoint_count]):
-            room -= snapshot.stored_bytes
-            if room < 0 and number > 1:
-                doomed.append(snapshot)
-        for snapshot in doomed:
-            recorder.store.remove_manifest(snapshot.session_id, snapshot.snapshot_id)
+        if self._kept is None:
+            found = list_snapshots(self._kernel.home.root, latest.session_id)
+            self._kept = deque((s.snapshot_id, s.stored_bytes) for s in reversed(found) if s.trigger == "checkpoint")
+        else:
+            self._kept.append((latest.snapshot_id, latest.stored_bytes))
+        space = sum(size for _, size in self._kept)
+        doomed = []
+        while len(self._kept) > self._kernel.checkpoint_count or (
+            space > self._kernel.checkpoint_bytes and len(self._kept) > _FEWEST
+        ):
+            oldest, size = self._kept.popleft()
+            space -= size
+            doomed.append(oldest)
+        for snapshot_id in doomed:
+            recorder.store.remove_manifest(latest.session_id, snapshot_id)
         self._since_collected += len(doomed)
         if self._since_collected >= _COLLECT_EVERY:
             self._since_collected = 0
@@ -169,9 +180,8 @@ class Timeline:
         kernel = self._kernel
         async with kernel.guest:
             await self.awake()
-            guest, variables = await self._capture()
-            self._variables = variables
-            written = self._write(guest, "user", kernel.execution_count + 1, variables, {}, label)
+            guest = await self._capture()
+            written = self._write(guest, "user", kernel.execution_count + 1, self._variables, {}, label)
         return await asyncio.wrap_future(written)
 
     def take_at_close(self) -> None:
@@ -181,13 +191,14 @@ class Timeline:
         kernel = self._kernel
         if kernel.live.sandbox.fresh:
             return  # nothing ran: there is nothing to come back to
-        guest = kernel.live.sandbox.capture(everything=self._recorder.wants_everything)
-        self._recorder.captured()
+        guest = kernel.live.sandbox.capture(self._recorder.split, everything=self._recorder.wants_everything)
+        self._recorder.captured(guest.memory)
         with contextlib.suppress(Exception):
             self._write(guest, "session_close", kernel.execution_count, self._variables, {}).result()
 
     def close(self) -> None:
         """No more snapshots."""
+        self._closed = True
         self._writer.shutdown(wait=True)
 
     # ---- going back
@@ -251,9 +262,10 @@ class Timeline:
         await self.settled()
         last = self._recorder.last
         if last is None or self._recorder.wants_everything or last.trigger not in ("checkpoint", "user"):
-            guest, variables = await self._capture()
+            guest = await self._capture()
+            details = dict(last.metadata) if last is not None else {}
             last = await asyncio.wrap_future(
-                self._write(guest, "checkpoint", kernel.execution_count, variables, dict(last.metadata) if last else {})
+                self._write(guest, "checkpoint", kernel.execution_count, self._variables, details)
             )
         await asyncio.to_thread(sandbox.release)
         self._released = last.snapshot_id

@@ -17,7 +17,9 @@ HASH = 32
 MAX_LABEL = 200
 _MAX_MEMORY = 1 << 32
 _MAX_FILES = 1_000_000
-_ENTRY = struct.Struct("<I32s")
+_ENTRY = struct.Struct("<IB")
+PAGES = 16  # in a chunk
+BASE = b"\xff" * HASH  # stands for a page as it is in the base memory, or zeros beyond
 _LENGTH = struct.Struct("<I")
 MOUNTS = ("app", "tmp")
 
@@ -103,7 +105,7 @@ class Manifest:
 
     Attributes:
         snapshot: What is listed of it.
-        table: Chunk number to chunk name, of every chunk that is not as in the base memory.
+        table: Chunk number to the name of the chunk, or to the names of its pages; what is not there is as in the base.
         descriptors: Open files.
         clock_ns: The guest's monotonic clock.
         entry: Where the guest's driver is entered; 0: the guest has not run yet, and starts from the base memory.
@@ -112,7 +114,7 @@ class Manifest:
     """
 
     snapshot: Snapshot
-    table: dict[int, bytes] = field(default_factory=dict)
+    table: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
     descriptors: tuple[SavedDescriptor, ...] = ()
     clock_ns: int = 0
     entry: int = 0
@@ -136,14 +138,17 @@ class Manifest:
                 "variables": self.variables,
             }
         ).encode()
-        table = b"".join(_ENTRY.pack(number, name) for number, name in sorted(self.table.items()))
+        table = b"".join(
+            _ENTRY.pack(number, len(names)) + b"".join(names) for number, names in sorted(self.table.items())
+        )
         return b"".join([_LENGTH.pack(len(text)), text, table])
 
 
 def chunks_of(body: bytes) -> Iterator[bytes]:
     """The names of all chunks a manifest refers to."""
     manifest = _parse_body(body)
-    yield from manifest["table"].values()
+    for names in manifest["table"].values():
+        yield from (name for name in names if name != BASE)
     for entry in manifest["files"]:
         yield from entry.chunks
 
@@ -191,7 +196,7 @@ def _parse_body(body: bytes) -> dict[str, Any]:
         raise BadSnapshot("its manifest is cut short")
     (length,) = _LENGTH.unpack_from(body)
     table = body[_LENGTH.size + length :]
-    if _LENGTH.size + length > len(body) or len(table) % _ENTRY.size:
+    if _LENGTH.size + length > len(body):
         raise BadSnapshot("its manifest is cut short")
     found = _object(body[_LENGTH.size : _LENGTH.size + length], "its manifest")
     descriptors, files = found.get("descriptors"), found.get("files")
@@ -199,13 +204,28 @@ def _parse_body(body: bytes) -> dict[str, Any]:
         raise BadSnapshot("its lists of files are none")
     variables = found.get("variables")
     return {
-        "table": dict(_ENTRY.iter_unpack(table)),
+        "table": _table(table),
         "descriptors": tuple(_descriptor(d) for d in descriptors[:1000]),
         "clock_ns": _number(found, "clock_ns", 1 << 63),
         "entry": _number(found, "entry", _MAX_MEMORY),
         "files": tuple(_file(f) for f in files),
         "variables": checked_variables(variables),
     }
+
+
+def _table(data: bytes) -> dict[int, tuple[bytes, ...]]:
+    found, at = {}, 0
+    while at < len(data):
+        if at + _ENTRY.size > len(data):
+            raise BadSnapshot("its table of chunks is cut short")
+        number, count = _ENTRY.unpack_from(data, at)
+        at += _ENTRY.size
+        end = at + count * HASH
+        if count not in (1, PAGES) or end > len(data):
+            raise BadSnapshot("its table of chunks is cut short")
+        found[number] = tuple(data[n : n + HASH] for n in range(at, end, HASH))
+        at = end
+    return found
 
 
 def checked_variables(found: Any) -> dict[str, list[Any]]:

@@ -16,9 +16,8 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from wasm_kernel.errors import ConfigurationError, SessionLocked
 from wasm_kernel.host import removal
@@ -32,16 +31,19 @@ from wasm_kernel.host.ledger import (
     write_record,
 )
 from wasm_kernel.model.records import BadRecord, check_session_id
-from wasm_kernel.model.retention import RetentionPolicy
+from wasm_kernel.model.retention import Plan, RetentionPolicy
 from wasm_kernel.sessions.catalog import prepared_root, staged_session
 from wasm_kernel.sessions.log import SandboxLogger
-from wasm_kernel.sessions.pruning import existing_root, plan_prune
+from wasm_kernel.sessions.pruning import existing_root, is_unused_since, plan_prune
 
 _RECORD = "session.json"  # beside files/, so that no file of the session can be taken for it
 _FILES = "files/"
 _PART = re.compile(r"\..+\.(zip|tar\.zst)\.part-[0-9a-f]{16}", re.DOTALL)
 _MAX_RECORD = 1 << 20
 _MAX_NESTING = 50
+
+OnProgress = Callable[[int, int], None]
+"""Gets how much is done, and how much there is."""
 
 
 class BadArchive(ConfigurationError):
@@ -53,6 +55,7 @@ def export_session(
     target: Path | str,
     workspace_root: Path | str | None = None,
     *,
+    on_progress: OnProgress | None = None,
     logger: SandboxLogger | None = None,
 ) -> Path:
     """Write a session's files and metadata to ``target``, a .zip or a .tar.zst; it appears whole or not at all.
@@ -64,11 +67,13 @@ def export_session(
     target = Path(target).absolute()
     root = existing_root(workspace_root)
     _sweep(target.parent)
-    _export(root, session_id, target, logger or SandboxLogger())
+    _export(root, session_id, target, logger or SandboxLogger(), on_progress)
     return target
 
 
-def _export(root: Path, session_id: str, target: Path, logger: SandboxLogger) -> None:
+def _export(
+    root: Path, session_id: str, target: Path, logger: SandboxLogger, on_progress: OnProgress | None = None
+) -> None:
     writer = _writer_for(target)
     if target.is_relative_to(root / session_id):
         raise ConfigurationError(f"{target} is inside the session; export it to somewhere else")
@@ -77,6 +82,7 @@ def _export(root: Path, session_id: str, target: Path, logger: SandboxLogger) ->
     except OSError:
         raise FileNotFoundError(f"there is no session {session_id} in {root}") from None
     with folder:
+        count = _counter(sum(item.size for item in folder.items()), on_progress) if on_progress is not None else None
         handle, temporary = open_temporary(f"{target.parent}/.{target.name}.part-", 8, 0o666)
         with os.fdopen(handle, "wb") as file:  # it stays open, and so locked, until it has its name
             try:
@@ -89,7 +95,8 @@ def _export(root: Path, session_id: str, target: Path, logger: SandboxLogger) ->
                         if source is None:
                             add(f"{_FILES}{item.path}/", io.BytesIO(), 0)
                         else:
-                            add(f"{_FILES}{item.path}", source, os.fstat(source.fileno()).st_size)
+                            size = os.fstat(source.fileno()).st_size
+                            add(f"{_FILES}{item.path}", _Counted(source, count) if count else source, size)
                 file.flush()
                 os.fsync(file.fileno())
                 Path(temporary).replace(target)
@@ -98,6 +105,17 @@ def _export(root: Path, session_id: str, target: Path, logger: SandboxLogger) ->
                 raise
     sync_folder(target.parent)
     logger.info("session.exported", session_id=session_id, target=str(target))
+
+
+def _counter(total: int, on_progress: OnProgress) -> Callable[[int], None]:
+    done = 0
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        on_progress(done, total)
+
+    return count
 
 
 def _sweep(folder: Path) -> None:
@@ -112,6 +130,7 @@ def import_session(
     *,
     max_bytes: int = 16 << 30,
     max_files: int = 200_000,
+    on_progress: OnProgress | None = None,
     logger: SandboxLogger | None = None,
 ) -> str:
     """Make a new session from an archive; its id. Nothing is written outside the session, whatever the archive says.
@@ -126,12 +145,29 @@ def import_session(
     lock = lock_session(root, session_id)
     try:
         with archive.open("rb") as file, staged_session(root, session_id, {}, logger) as folder:
-            _unpack_all(folder, reader(file, archive), archive, max_bytes, max_files)
+            members = reader(file, archive)
+            if on_progress is not None:
+                members = _watched(members, file, on_progress)
+            _unpack_all(folder, members, archive, max_bytes, max_files)
     finally:
         lock.release()
         forget_free_lock(root, session_id)
     logger.info("session.imported", session_id=session_id, archive=str(archive))
     return session_id
+
+
+def _watched(members: Iterator[Member], file: IO[bytes], on_progress: OnProgress) -> Iterator[Member]:
+    size = os.fstat(file.fileno()).st_size
+
+    def watched(read: Read) -> Read:
+        def watched_read(wanted: int) -> bytes:
+            on_progress(file.tell(), size)
+            return read(wanted)
+
+        return watched_read
+
+    for name, read in members:
+        yield name, watched(read)
 
 
 def _unpack_all(folder: Path, members: Iterator[Member], archive: Path, max_bytes: int, max_files: int) -> None:
@@ -205,7 +241,15 @@ def _is_shallow(value: Any, levels: int) -> bool:
 
 # ---- formats: writing
 
-Add = Callable[[str, IO[bytes], int], None]
+
+class Source(Protocol):
+    """What a file's bytes are read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes; none at the end."""
+
+
+Add = Callable[[str, Source, int], None]
 """Adds so many bytes of a file under a name; a name that ends in / is a folder's."""
 
 
@@ -221,7 +265,7 @@ def _writer_for(target: Path) -> Callable[[IO[bytes]], contextlib.AbstractContex
 def _zip_writer(file: IO[bytes]) -> Iterator[Add]:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
 
-        def add(name: str, source: IO[bytes], size: int) -> None:
+        def add(name: str, source: Source, size: int) -> None:
             if name.endswith("/"):
                 archive.writestr(_to_zip(name), b"")
                 return
@@ -243,7 +287,7 @@ def _tar_writer(file: IO[bytes]) -> Iterator[Add]:
         ) as archive,
     ):
 
-        def add(name: str, source: IO[bytes], size: int) -> None:
+        def add(name: str, source: Source, size: int) -> None:
             info = tarfile.TarInfo(name.rstrip("/"))
             if name.endswith("/"):
                 info.type, info.mode = tarfile.DIRTYPE, 0o755
@@ -255,10 +299,22 @@ def _tar_writer(file: IO[bytes]) -> Iterator[Add]:
         yield add
 
 
+class _Counted:
+    """Tells how much was read."""
+
+    def __init__(self, source: Source, count: Callable[[int], None]) -> None:
+        self._source, self._count = source, count
+
+    def read(self, size: int, /) -> bytes:
+        data = self._source.read(size)
+        self._count(len(data))
+        return data
+
+
 class _Exactly:
     """Reads exactly the size a tar header promised, though the guest may cut or extend the file meanwhile."""
 
-    def __init__(self, source: IO[bytes], size: int) -> None:
+    def __init__(self, source: Source, size: int) -> None:
         self._source, self._left = source, size
 
     def read(self, wanted: int = -1) -> bytes:
@@ -440,21 +496,31 @@ def archive_sessions(
 
     One that cannot be exported whole stays, and ``errors`` says why; its links alone are given up.
     """
-    logger = logger or SandboxLogger()
     root = existing_root(workspace_root)
-    place = Path(archive_path).absolute()
     decided = plan_prune(root, RetentionPolicy(max_age_hours=older_than_hours))
+    if not dry_run:
+        return archive_planned(root, decided, archive_path, logger or SandboxLogger())
+    place = Path(archive_path).absolute()
+    archived = {d.session_id: place / f"{d.session_id}.tar.zst" for d in decided.remove}
+    return ArchiveResult(archived, {}, [d.session_id for d in decided.keep if d.reason == "live"], dry_run)
+
+
+def archive_planned(
+    root: Path,
+    decided: Plan,
+    archive_path: Path | str,
+    logger: SandboxLogger,
+    on_progress: OnProgress | None = None,
+) -> ArchiveResult:
+    """Export and delete what a plan says, and nothing that was used since. ``on_progress`` counts sessions."""
+    place = Path(archive_path).absolute()
     archived: dict[str, Path] = {}
     errors: dict[str, str] = {}
     live = [d.session_id for d in decided.keep if d.reason == "live"]
-    if not dry_run:
-        _sweep(place)
-    for decision in decided.remove:
+    _sweep(place)
+    for number, decision in enumerate(decided.remove, 1):
         session_id = decision.session_id
         target = place / f"{session_id}.tar.zst"
-        if dry_run:
-            archived[session_id] = target
-            continue
         try:
             place.mkdir(parents=True, exist_ok=True)
             lock = lock_session(root, session_id)
@@ -465,16 +531,19 @@ def archive_sessions(
             errors[session_id] = str(e)
             continue
         try:
-            record = read_record(root / session_id)
-            if record is None or (datetime.now(UTC) - record.updated_at).total_seconds() < older_than_hours * 3600:
-                continue  # deleted or used since the plan
+            if not is_unused_since(root, decision):
+                continue
             _export(root, session_id, target, logger)
             removal.remove_session(root, session_id)  # under the lock: what somebody did in it now would be lost
             archived[session_id] = target
             logger.info("session.deleted", session_id=session_id)
+        except FileNotFoundError:
+            continue  # deleted since the plan
         except (OSError, ValueError) as e:
             errors[session_id] = str(e)
         finally:
             lock.release()
             forget_free_lock(root, session_id)
-    return ArchiveResult(archived, errors, live, dry_run)
+            if on_progress is not None:
+                on_progress(number, len(decided.remove))
+    return ArchiveResult(archived, errors, live)

@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from wasm_kernel.host import ledger, removal
 from wasm_kernel.host.packages import PACKAGES
 from wasm_kernel.host.workspace import METADATA_NAME
 from wasm_kernel.model.records import BadRecord, is_session_id, is_uuid, parse_record
-from wasm_kernel.model.retention import Plan, RetentionPolicy, SessionFacts, plan
+from wasm_kernel.model.retention import Decision, Plan, RetentionPolicy, SessionFacts, plan
 from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.sandboxes import DEFAULT_WORKSPACE
@@ -93,15 +94,16 @@ def prune_sessions(
             size_bytes=item.size_bytes,
             reason=item.reason,
         )
-    result = PruneResult(
-        deleted_sessions=[d.session_id for d in decided.remove],
-        skipped_sessions=[d.session_id for d in decided.skip],
-        reclaimed_bytes=decided.reclaimed_bytes,
-        dry_run=dry_run,
-        live_sessions=[d.session_id for d in decided.keep if d.reason == "live"],
-    )
-    if not dry_run:
-        result = _execute(root, decided, result, logger, workers)
+    if dry_run:
+        result = PruneResult(
+            deleted_sessions=[d.session_id for d in decided.remove],
+            skipped_sessions=[d.session_id for d in decided.skip],
+            reclaimed_bytes=decided.reclaimed_bytes,
+            dry_run=True,
+            live_sessions=[d.session_id for d in decided.keep if d.reason == "live"],
+        )
+    else:
+        result = carry_out(root, decided, logger, workers=workers)
         removal.sweep_temporaries(found.temporaries)
     logger.info(
         "session.prune.completed",
@@ -207,10 +209,25 @@ def _measure(path: str) -> tuple[int, list[str]]:
     return size, temporaries
 
 
-def _execute(root: Path, decided: Plan, result: PruneResult, logger: SandboxLogger, workers: int) -> PruneResult:
-    """Move the planned sessions to a bin, a batch at a time, and delete what is there."""
+def is_unused_since(root: Path, decision: Decision) -> bool:
+    """Whether a session is as it was when it was decided that it goes. FileNotFoundError: it is gone."""
+    return _stamp(os.lstat(f"{root}/{decision.session_id}/{METADATA_NAME}")) == decision.stamp
+
+
+def carry_out(
+    root: Path,
+    decided: Plan,
+    logger: SandboxLogger,
+    *,
+    workers: int = 4,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> PruneResult:
+    """Delete what a plan says, and nothing that was used since. ``on_progress`` gets sessions done, and all.
+
+    The planned sessions are moved to a bin, a batch at a time, and what is there is deleted.
+    """
     errors: dict[str, str] = {}
-    live: list[str] = list(result.live_sessions)
+    live = [d.session_id for d in decided.keep if d.reason == "live"]
     done: set[str] = set()
 
     def failed(session_id: str, error: OSError) -> None:
@@ -225,6 +242,8 @@ def _execute(root: Path, decided: Plan, result: PruneResult, logger: SandboxLogg
             return
         done.add(session_id)
         logger.info("session.prune.deleted", session_id=session_id)
+        if on_progress is not None:
+            on_progress(len(done), len(decided.remove))
 
     with removal.Bin(root) as place, ThreadPoolExecutor(max(1, workers)) as pool:
         with ledger.gate(root, exclusive=True):
@@ -239,7 +258,7 @@ def _execute(root: Path, decided: Plan, result: PruneResult, logger: SandboxLogg
                         live.append(session_id)
                         continue
                     try:
-                        if _stamp(os.lstat(f"{root}/{session_id}/{METADATA_NAME}")) != decision.stamp:
+                        if not is_unused_since(root, decision):
                             continue  # used since the plan: not old any more
                         if place.take(session_id):
                             ledger.forget_lock(root, session_id)
@@ -251,7 +270,7 @@ def _execute(root: Path, decided: Plan, result: PruneResult, logger: SandboxLogg
             list(pool.map(destroy, taken))
     return PruneResult(
         deleted_sessions=[d.session_id for d in decided.remove if d.session_id in done],
-        skipped_sessions=result.skipped_sessions,
+        skipped_sessions=[d.session_id for d in decided.skip],
         reclaimed_bytes=sum(d.size_bytes for d in decided.remove if d.session_id in done),
         errors=errors,
         dry_run=False,

@@ -10,13 +10,23 @@ from typing import Any
 
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.host import image
-from wasm_kernel.host.chunks import ZERO, ChunkStore
+from wasm_kernel.host.chunks import ZERO, ChunkStore, Take
 from wasm_kernel.host.filetree import SavedTree
 from wasm_kernel.host.instance import AtRest
 from wasm_kernel.host.interposer import OpenFile
 from wasm_kernel.host.ledger import STATE_FOLDER
+from wasm_kernel.host.memory import CapturedMemory
 from wasm_kernel.host.sandbox import Captured, Sandbox
-from wasm_kernel.model.snapshots import MAX_LABEL, Manifest, SavedDescriptor, SavedFile, Snapshot, parse_manifest
+from wasm_kernel.model.snapshots import (
+    BASE,
+    MAX_LABEL,
+    PAGES,
+    Manifest,
+    SavedDescriptor,
+    SavedFile,
+    Snapshot,
+    parse_manifest,
+)
 
 _FILE_PATIENCE = 30.0  # seconds that a cell waits, before it changes a file, for that file to be saved
 
@@ -39,7 +49,8 @@ class Recorder:
         self.store = snapshot_store(root)
         self._session_id, self._sandbox = session_id, sandbox
         self._trees = (SavedTree("app", folder), SavedTree("tmp", sandbox.scratch))
-        self._table: dict[int, bytes] = {}
+        self._table: dict[int, tuple[bytes, ...]] = {}
+        self._split: set[int] = set()  # chunks of it that are known page by page
         self._all = True  # the next capture has to give everything: what is stored is not known
         self._lock = threading.Lock()  # one snapshot at a time
         self._unsaved = 0  # captures whose files are still to be read
@@ -54,11 +65,14 @@ class Recorder:
         """What the next capture has to be asked for."""
         return self._all
 
-    def captured(self) -> None:
+    def captured(self, memory: CapturedMemory) -> None:
         """The guest was just captured: until its files are saved, it must not change them."""
         with self._saved:
             self._unsaved += 1
         self._all = False
+        # Known now, not when it is written: the next capture may come before that.
+        self._split.difference_update(number for number, _ in memory.whole)
+        self._split.update(page // PAGES for page, _ in memory.pages)
 
     def _wait_for_files(self) -> None:
         with self._saved:
@@ -91,13 +105,7 @@ class Recorder:
                     files = [entry for tree in self._trees for entry in tree.save(take.put)]
                     unsaved = False
                     self._files_are_saved()
-                table = dict(self._table)
-                stored = [(number, data) for number, data in guest.chunks if data is not None]
-                names = take.put_many([memoryview(data) for _, data in stored])
-                for number, data in guest.chunks:
-                    if data is None:
-                        table.pop(number, None)
-                table.update(zip((number for number, _ in stored), names, strict=True))
+                table = self._stored(guest.memory, take)
                 kept = [f for f in files if f.mount == "app" and f.kind == "file"]
                 snapshot = Snapshot(
                     snapshot_id=str(uuid.uuid4()),
@@ -108,7 +116,7 @@ class Recorder:
                     parent=self.last.snapshot_id if self.last is not None else "",
                     execution_count=execution_count,
                     image_key=image.parts().base.key,
-                    memory_bytes=guest.size,
+                    memory_bytes=guest.memory.size,
                     file_count=len(kept),
                     file_bytes=sum(f.size for f in kept),
                     stored_bytes=take.stored,
@@ -132,10 +140,38 @@ class Recorder:
             raise
         return snapshot
 
+    def _stored(self, memory: CapturedMemory, take: Take) -> dict[int, tuple[bytes, ...]]:
+        """The table of chunks with what changed brought in."""
+        table = dict(self._table)
+        parts = [*memory.whole, *memory.pages]
+        names = iter(take.put_many([memoryview(data) for _, data in parts if data is not None]))
+        for number, data in memory.whole:
+            if data is None:
+                table.pop(number, None)
+            else:
+                table[number] = (next(names),)
+        pages: dict[int, list[bytes]] = {}
+        for page, data in memory.pages:
+            number = page // PAGES
+            known = table.get(number, ())
+            changed = pages.setdefault(number, list(known) if len(known) == PAGES else [BASE] * PAGES)
+            changed[page % PAGES] = BASE if data is None else next(names)
+        for number, found in pages.items():
+            if all(name == BASE for name in found):
+                table.pop(number, None)
+            else:
+                table[number] = tuple(found)
+        return table
+
+    @property
+    def split(self) -> set[int]:
+        """Chunks that are known page by page: of these a capture need only give the pages that changed."""
+        return self._split
+
     def take(self, trigger: str, **details: Any) -> Snapshot:
         """Capture and store, waited for."""
-        guest = self._sandbox.capture(everything=self._all)
-        self.captured()
+        guest = self._sandbox.capture(self._split, everything=self._all)
+        self.captured(guest.memory)
         return self.write(guest, trigger, **details)
 
     # ---- restoring
@@ -152,13 +188,13 @@ class Recorder:
             self._restore(manifest, reseed, files)
 
     def _restore(self, manifest: Manifest, reseed: bool, files: bool) -> None:
-        numbers = sorted(manifest.table)
+        stretches, wanted = _stretches(manifest.table)
         if files:  # before anything is touched: is all of it there?
             for name in {name for entry in manifest.files for name in entry.chunks}:
                 self._piece(name, 0)
 
-        def fill(views: list[tuple[int, memoryview]]) -> None:
-            self.store.read_into([(manifest.table[number], view) for number, view in views])
+        def fill(views: list[memoryview]) -> None:
+            self.store.read_into(list(zip(wanted, views, strict=True)))
 
         def put_files_back() -> None:
             if files:
@@ -168,10 +204,11 @@ class Recorder:
         rest = AtRest([_open_file(d) for d in manifest.descriptors], manifest.clock_ns, manifest.entry)
         if manifest.entry:
             size = manifest.snapshot.memory_bytes
-            self._sandbox.restore(size, numbers, fill, rest, files=put_files_back, reseed=reseed)
+            self._sandbox.restore(size, stretches, fill, rest, files=put_files_back, reseed=reseed)
         else:
             self._sandbox.restart(put_files_back)
         self._table, self.last, self._all = dict(manifest.table), manifest.snapshot, False
+        self._split = {number for number, names in manifest.table.items() if len(names) > 1}
 
     def _piece(self, name: bytes, length: int) -> bytes:
         return bytes(length) if name == ZERO else self.store.read_chunk(name)[: length or None]
@@ -180,6 +217,22 @@ class Recorder:
         """Let go of the store."""
         with self._lock:
             self.store.close()
+
+
+def _stretches(table: dict[int, tuple[bytes, ...]]) -> tuple[list[tuple[int, int]], list[bytes]]:
+    """The stretches of pages that are not as in the base, and the name of what belongs in each."""
+    stretches, wanted = [], []
+    for number, names in sorted(table.items()):
+        first = number * PAGES
+        if len(names) == 1:
+            stretches.append((first, first + PAGES))
+            wanted.append(names[0])
+            continue
+        for n, name in enumerate(names):
+            if name != BASE:
+                stretches.append((first + n, first + n + 1))
+                wanted.append(name)
+    return stretches, wanted
 
 
 def _saved(item: OpenFile) -> SavedDescriptor:

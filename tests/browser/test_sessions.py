@@ -96,6 +96,20 @@ def test_new_session_and_back(notebook: Make) -> None:
     assert "mine.txt" in nb.text(nb.run("import os; print(os.listdir())"))
 
 
+def test_undo_and_its_tables(notebook: Make) -> None:
+    nb = notebook("kept = 1\nopen('mine.txt', 'w').write('x');")
+    nb.run_all()
+    nb.run("%session snapshot a good moment")
+    nb.run("import os\nkept = 2\nos.remove('mine.txt')")
+    assert "−mine.txt" in nb.text(nb.run("%session log"))
+    assert "a good moment" in nb.text(nb.run("%session snapshots"))
+    nb.start("%session undo")
+    expect(nb.output(5).locator("code")).to_have_text("%session redo")
+    nb.wait_for_kernel()
+    number = nb.start("print(kept, open('mine.txt').read())")
+    expect(nb.output(number)).to_contain_text("1 x")
+
+
 def test_session_is_found_after_rename_and_restart(notebook: Make) -> None:
     nb = notebook("open('mine.txt', 'w').close()")
     nb.run_all()

@@ -213,9 +213,10 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 def _places(rows: Iterable[tuple[bytes, str, int, int, int, int]]) -> Iterator[tuple[bytes, Place]]:
     for name, pack, offset, stored, raw, codec in rows:
-        place = Place(pack, offset, stored, raw, codec)
-        if isinstance(name, bytes) and all(isinstance(number, int) for number in place[1:]) and possible(place):
-            yield name, place
+        if type(offset) is type(stored) is type(raw) is type(codec) is int:  # sqlite does not see to it
+            place = Place(pack, offset, stored, raw, codec)
+            if possible(place):
+                yield name, place
 
 
 def _insert(database: sqlite3.Connection, places: Mapping[bytes, Place], conflict: str) -> None:

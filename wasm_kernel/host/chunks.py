@@ -176,7 +176,9 @@ class ChunkStore:
     def collect(self, chunks_of: Callable[[bytes], Iterable[bytes]], *, wait: float = 0.0) -> Collected:
         """Delete the chunks that no manifest refers to; ``chunks_of`` gives the names in a manifest's body.
 
-        `StoreBusy` when somebody takes, or collects, for longer than ``wait`` seconds.
+        A `WasmKernelError` from it says that the body is none; such a manifest keeps nothing alive. Anything else it
+        raises ends the collection before a chunk is gone. `StoreBusy` when somebody takes, or collects, for longer
+        than ``wait`` seconds.
         """
         if not self.folder.exists():
             return Collected()
@@ -187,13 +189,13 @@ class ChunkStore:
     def verify(
         self,
         chunks_of: Callable[[bytes], Iterable[bytes]],
-        progress: Callable[[int, int], None] | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
     ) -> Verified:
-        """Read everything and compare it with its names. ``progress`` gets the bytes read, and those there are."""
+        """Read everything and compare it with its names. ``on_progress`` gets the bytes read, and those there are."""
         if not self.folder.exists():
             return Verified()
         with self.hold():
-            return sweep.verify(self.folder, self._index, chunks_of, progress or (lambda done, total: None))
+            return sweep.verify(self.folder, self._index, chunks_of, on_progress or (lambda done, total: None))
 
     def stored_bytes(self) -> int:
         """Bytes of chunks and manifests on the disk."""

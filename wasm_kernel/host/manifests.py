@@ -61,7 +61,11 @@ class NewManifest:
             os.rename(self._path, self._name, dst_dir_fd=folder)
             os.close(self._handle)
             self._handle = -1
-            os.fsync(folder)
+            try:
+                os.fsync(folder)
+            except OSError:
+                os.unlink(self._name, dir_fd=folder)
+                raise
 
     def discard(self) -> None:
         """Delete it, unless it is published."""

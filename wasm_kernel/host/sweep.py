@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wasm_kernel.errors import BadManifest
+from wasm_kernel.errors import BadManifest, WasmKernelError
 from wasm_kernel.host import manifests, packs
 from wasm_kernel.host.abreast import abreast
 from wasm_kernel.host.chunkindex import ChunkIndex
@@ -109,7 +109,7 @@ class _Collection:
                 continue  # deleted meanwhile
             except NewerManifest:
                 raise
-            except BadManifest:
+            except WasmKernelError:
                 self._done.unreadable.append((group, name))
         self._done.chunks_live = len(live)
         return live
@@ -264,7 +264,7 @@ def _problem(folder: Path, group: str, name: str, chunks_of: ChunksOf, good: Ite
     try:
         manifests.read_head(folder, group, name)
         lost = referred(manifests.read(folder, group, name), chunks_of) - set(good)
-    except BadManifest as e:
+    except WasmKernelError as e:
         return str(e)
     return f"{len(lost):,} of its chunks are missing or damaged" if lost else ""
 

@@ -38,7 +38,7 @@ def from_server(environ: Mapping[str, str], connection_file: Path) -> Path | Non
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with direct.open(request, timeout=_PATIENCE) as answer:
             sessions = json.loads(answer.read(8 << 20))
-        path = next(s["path"] for s in sessions if s["kernel"]["id"] == kernel_id)
+        path = str(next(s["path"] for s in sessions if s["kernel"]["id"] == kernel_id))
         root = str(server.get("root_dir") or server.get("notebook_dir") or "")
     except (OSError, ValueError, KeyError, TypeError, StopIteration, http.client.HTTPException):
         return None

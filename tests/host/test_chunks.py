@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from tests.host.chunk_churn import SIZE, chunk, names_in
 from wasm_kernel.host import chunkindex, manifests, packs, sweep
+from wasm_kernel.host.abreast import abreast
 from wasm_kernel.host.chunks import (
     HASH,
     MAX_RAW,
@@ -1156,3 +1157,29 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
     finally:
         shutil.rmtree(mount / "store", ignore_errors=True)
         subprocess.run(["umount", "-l", mount], check=True)
+
+
+# ---- two threads
+
+
+def test_two_threads_give_what_one_does_and_raise_what_either_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = list(range(200))
+    assert abreast(lambda i: i * i, items, 1 << 30) == [i * i for i in items]
+
+    def fail(i: int) -> int:
+        if i == 100:
+            raise ZeroDivisionError
+        time.sleep(0.0001)
+        return i
+
+    before = threading.active_count()
+    for _ in range(10):
+        with pytest.raises(ZeroDivisionError):
+            abreast(fail, items, 1 << 30)
+        assert threading.active_count() == before
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert abreast(lambda i: i * i, items, 1 << 30) == [i * i for i in items]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -39,12 +40,14 @@ def abreast(work: Callable[[_T], _R], items: Sequence[_T], size: int) -> list[_R
             left.clear()
 
     aside = threading.Thread(target=drain_aside, name="abreast", daemon=True)
-    aside.start()
+    with contextlib.suppress(RuntimeError):  # the interpreter is going, or there are too many: one thread does
+        aside.start()
     try:
         drain()
     finally:
         left.clear()
-        aside.join()
+        if aside.ident:
+            aside.join()
     if errors:
         raise errors[0]
     return [results[number] for number in range(len(items))]

@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Jupyter does not start as root unless told to; in a container there may be nobody else.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: image run test bench lint lock test-ipython clean
+.PHONY: image run test bench examples lint lock test-ipython clean
 
 $(STAMP): pyproject.toml
 	@echo "Setting up $(VENV) ..."
@@ -37,6 +37,11 @@ lint: $(STAMP)
 
 bench: image
 	$(BIN)/python -m bench
+
+# Run the example notebooks and keep their outputs in them.
+examples: image
+	$(BIN)/wasm-kernel install --sys-prefix --no-image
+	$(BIN)/python -m tests.run_examples
 
 # IPython's own test suite inside the guest.
 test-ipython: image

@@ -537,8 +537,6 @@ def archive_planned(
             removal.remove_session(root, session_id)  # under the lock: what somebody did in it now would be lost
             archived[session_id] = target
             logger.info("session.deleted", session_id=session_id)
-        except FileNotFoundError:
-            continue  # deleted since the plan
         except (OSError, ValueError) as e:
             errors[session_id] = str(e)
         finally:

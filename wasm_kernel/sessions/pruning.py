@@ -210,8 +210,11 @@ def _measure(path: str) -> tuple[int, list[str]]:
 
 
 def is_unused_since(root: Path, decision: Decision) -> bool:
-    """Whether a session is as it was when it was decided that it goes. FileNotFoundError: it is gone."""
-    return _stamp(os.lstat(f"{root}/{decision.session_id}/{METADATA_NAME}")) == decision.stamp
+    """Whether a session is still there, and as it was when it was decided that it goes."""
+    try:
+        return _stamp(os.lstat(f"{root}/{decision.session_id}/{METADATA_NAME}")) == decision.stamp
+    except FileNotFoundError:
+        return False
 
 
 def carry_out(

@@ -59,13 +59,24 @@ class CapturedMemory:
 
     Attributes:
         size: Of the memory.
+        everything: Whether this is all that is not as in the base, rather than what changed since the last capture.
         whole: Chunks by number, most of whose pages changed.
         pages: Single pages by number: those that changed of a chunk known page by page, all of any other.
     """
 
     size: int
+    everything: bool = False
     whole: list[tuple[int, bytes | None]] = field(default_factory=list)
     pages: list[tuple[int, bytes | None]] = field(default_factory=list)
+
+    def take_over(self, before: CapturedMemory) -> None:
+        """Be the capture of both: of what was captured ``before``, too, as far as it did not change again."""
+        chunks, pages = {n for n, _ in self.whole}, {n for n, _ in self.pages}
+        split = {page // PAGES for page in pages}
+        self.whole = [item for item in before.whole if item[0] not in chunks and item[0] not in split] + self.whole
+        older = [item for item in before.pages if item[0] not in pages and item[0] // PAGES not in chunks]
+        self.pages = older + self.pages
+        self.everything = self.everything or before.everything
 
 
 def _map(address: int, length: int, fd: int, offset: int) -> None:
@@ -117,7 +128,8 @@ class EmptyBase:
 # What the overlay knows of a page.
 _ELSEWHERE, _COPIED, _MAPPED = 0, 1, 2  # not in it; in it, and private in the live memory; in it, and mapped from it
 
-_LONG = CHUNK  # stretches from this length on are mapped
+_LONG = CHUNK  # stretches from this length on are mapped when they are new
+_VERY_LONG = 16 * CHUNK  # and from this length on whenever they are written again
 _REST_AFTER = 16  # how often to look which private pages rest unchanged
 _RESTING_SPANS = 64  # so many may rest before they are mapped, too
 
@@ -133,7 +145,6 @@ class GuestMemory:
         self._view = 0  # the overlay, mapped to read and write
         self._view_size = 0
         self._keeps = 0
-        self._known: frozenset[Span] = frozenset()  # private copies that the last keep() saw
         self._changed: set[int] = set()  # pages that may differ from what the last capture() gave
 
     def attach(self, address: int) -> None:
@@ -151,36 +162,32 @@ class GuestMemory:
         self._keeps += 1
         look_for_rest = self._keeps % _REST_AFTER == 0
         memmove, memcmp, to_view = _memmove, _memcmp, self._view - address
+        pages, changed = self._pages, self._changed
         long: list[Span] = []
-        resting: list[Span] = []
-        spans = self.written(address, size)
-        changed = self._changed
-        for span in spans:
-            start, end = span
-            if span in self._known:
-                if memcmp(start, start + to_view, end - start) == 0:
-                    if look_for_rest:
-                        resting.append(span)
-                    continue
-                for at in range(start, end, _PAGE):
-                    if memcmp(at, at + to_view, _PAGE):
-                        memmove(at + to_view, at, _PAGE)
-                        changed.add((at - address) // _PAGE)
-                continue
+        resting: list[int] = []
+        for start, end in self.written(address, size):
             first, last = (start - address) // _PAGE, (end - address) // _PAGE
-            changed.update(range(first, last))
-            if end - start >= _LONG:
-                long.append(span)
-                continue
-            memmove(start + to_view, start, end - start)
-            for page in range(first, last):
-                self._pages[page] = self._pages[page] or _COPIED
+            known = _ELSEWHERE not in pages[first:last]
+            if end - start >= (_VERY_LONG if known else _LONG):
+                long.append((start, end))
+                changed.update(range(first, last))
+            elif known and memcmp(start, start + to_view, end - start) == 0:
+                if look_for_rest:
+                    resting.append(start)
+            else:
+                for page, at in enumerate(range(start, end, _PAGE), first):
+                    if pages[page]:
+                        if memcmp(at, at + to_view, _PAGE) == 0:
+                            continue
+                    else:
+                        pages[page] = _COPIED
+                    memmove(at + to_view, at, _PAGE)
+                    changed.add(page)
         if len(resting) > _RESTING_SPANS:
-            chunks = {(start - address) // CHUNK for start, _ in resting}
-            long += [(address + c * CHUNK, min(address + (c + 1) * CHUNK, address + size)) for c in sorted(chunks)]
+            chunks = sorted({(start - address) // CHUNK for start in resting})
+            long += [(address + c * CHUNK, min(address + (c + 1) * CHUNK, address + size)) for c in chunks]
         for start, end in long:
             self._map_stretch(address, start - address, end - address)
-        self._known = frozenset(spans) if not long else frozenset()
         self.size = size
 
     def _map_stretch(self, address: int, start: int, end: int) -> None:
@@ -235,11 +242,11 @@ class GuestMemory:
 
     def reset(self) -> None:
         """Forget everything since the base memory. No instance may be attached."""
+        for first, last in _stretches(_ELSEWHERE, self._pages, other=True):
+            self._changed.update(range(first, last))  # the next capture says that they are as in the base
         self._unmap_view()
         self.size = self.base.size
         self._pages = bytearray()
-        self._known = frozenset()
-        self._changed = set()
         os.ftruncate(self._overlay, 0)
 
     # ---- snapshots
@@ -257,7 +264,7 @@ class GuestMemory:
         by_chunk: dict[int, list[int]] = {}
         for page in sorted(pages):
             by_chunk.setdefault(page // PAGES, []).append(page)
-        found = CapturedMemory(self.size)
+        found = CapturedMemory(self.size, everything)
         for number, touched in by_chunk.items():
             if len(touched) > PAGES // 2:
                 found.whole.append((number, self._stretch(number * PAGES, PAGES)))

@@ -14,7 +14,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ Fill = Callable[[list[memoryview]], None]
 
 @dataclass(frozen=True)
 class Captured:
-    """A guest at rest: what changed of its memory, its open files and clock.
+    """A guest at rest: what changed of its memory, its open files and clock, and when that was.
 
     ``fresh``: it has not run anything since the base memory.
     """
@@ -55,6 +56,7 @@ class Captured:
     memory: CapturedMemory
     rest: AtRest
     fresh: bool
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class Sandbox:
         self._rest = img.rest
         self._fresh = True  # the next request starts from the base memory
         self._reseed = False  # the next request gives the guest random numbers of its own
+        self._turned = False  # it had a turn since the memory was last kept
         self._kept = True  # the memory's files are up to date with the last turn
         self._instance: Instance | None = None
         self._run: Run | None = None
@@ -175,8 +178,7 @@ class Sandbox:
         """Other limits from the next execution on; the guest keeps its memory."""
 
         def change() -> None:
-            if self._instance is not None and not self._fresh:
-                self._rest = self._instance.keep()
+            self._keep()
             self._drop_instance()  # the next one is made with these limits, over the same memory
             self.policy = policy
 
@@ -194,9 +196,7 @@ class Sandbox:
         return captured
 
     def _captured(self, split: Container[int], everything: bool) -> Captured:
-        if self._instance is not None and not self._fresh:
-            self._rest = self._instance.keep()
-            self._kept = True
+        self._keep()
         if not self._kept:
             raise SandboxError("the guest's memory could not be kept: there is no room for it")
         return Captured(self._memory.capture(split, everything=everything), self._rest, self._fresh)
@@ -216,12 +216,14 @@ class Sandbox:
                 fill(memory.load(size, stretches))
                 self._drop_instance()
                 files()
+                image.furnish_scratch(self._scratch)
             except BaseException:
                 memory.close()
                 raise
             self._memory.close()
             self._memory = memory
             self._rest, self._fresh, self._kept, self._reseed = rest, False, True, reseed
+            self.next_task = 0.0  # it may have some that wait
 
         self._wait(work, None)
 
@@ -368,12 +370,15 @@ class Sandbox:
     def _settle(self) -> None:
         """Bring the files of the guest's memory up to date, or replace a guest that trapped."""
         try:
-            if self._instance is not None and not self._fresh:
-                self._rest = self._instance.keep()
-                self._kept = True
+            self._keep()
         except Exception:  # noqa: BLE001 - no room for the overlay: this thread must go on
             # The live memory is right and stays in use; only a trap would now cost all of it.
             self._kept = False
+
+    def _keep(self) -> None:
+        if self._instance is not None and not self._fresh and self._turned:
+            self._rest = self._instance.keep()
+            self._kept, self._turned = True, False
 
     def _drop_instance(self) -> None:
         instance, self._instance = self._instance, None
@@ -391,7 +396,7 @@ class Sandbox:
     def _start_afresh(self, *, empty_scratch: bool = True) -> None:
         self._drop_instance()
         self._memory.reset()
-        self._rest, self._fresh, self._kept = self._image.rest, True, True
+        self._rest, self._fresh, self._kept, self._reseed = self._image.rest, True, True, False
         if empty_scratch:
             scratch.empty(self._scratch)
         image.furnish_scratch(self._scratch)
@@ -428,9 +433,8 @@ class Sandbox:
             request = {**request, "fresh": {"seed": os.urandom(16).hex(), "env": dict(self.policy.env)}}
         if self._packages is not None:
             request = {**request, "packages": packages.in_use(self._packages)}
-        elif self._reseed:
+        if self._reseed:
             request = {**request, "reseed": os.urandom(16).hex()}
-        self._reseed = False
         self._request = wire.encode(request, buffers)
         self._capture = capture
         self._before = None
@@ -441,9 +445,11 @@ class Sandbox:
             if self._closed:
                 run.halt()
         pulse.enter(instance)
+        self._turned = True
         try:
             instance.turn(run, self.policy.fuel_budget)
             self._fresh = self._fresh and capture.reply is None
+            self._reseed = self._reseed and capture.reply is None
         except Trapped:
             self._rest = AtRest(self._rest.files, instance.clock_ns(), self._rest.entry)
             raise

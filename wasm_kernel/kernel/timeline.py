@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.errors import ConfigurationError, SandboxClosed, WasmKernelError
@@ -22,9 +24,31 @@ if TYPE_CHECKING:
 
 Variables = dict[str, list[Any]]
 _MOST_NAMES = 20  # of what a cell changed, in the timeline
-_MOST_PENDING = 3  # captures in memory that wait to be written
+_PAUSE = 0.15  # seconds without another cell before checkpoints are written
+_MOST_WAIT = 1.0  # however fast cells follow each other
 _FEWEST = 2  # checkpoints that stay however large they are
-_COLLECT_EVERY = 25  # checkpoints
+_COLLECT_EVERY = 100  # checkpoints that went
+
+
+@dataclass
+class _Pending:
+    """A capture on its way to the store. ``same_files``: the cell changed none."""
+
+    guest: Captured
+    trigger: str
+    count: int
+    variables: Variables
+    metadata: dict[str, Any]
+    label: str = ""
+    files: list[SavedFile] | None = None
+    same_files: bool = False
+    since: float = field(default_factory=time.monotonic)
+    written: Future[Snapshot] = field(default_factory=Future)
+
+    @property
+    def may_go(self) -> bool:
+        """Whether nobody would miss it: a checkpoint without files of its own."""
+        return self.trigger == "checkpoint" and self.same_files
 
 
 class Timeline:
@@ -33,7 +57,10 @@ class Timeline:
     def __init__(self, kernel: WasmKernel) -> None:
         self._kernel = kernel
         self._writer = ThreadPoolExecutor(1, "wasm-kernel-snapshots")
-        self._writing: list[Future[Snapshot]] = []
+        self._queue: deque[_Pending] = deque()  # captured, to be written
+        self._guard = threading.Lock()  # of the queue, and of whether the writer works on it
+        self._writing = False
+        self._timer: asyncio.TimerHandle | None = None
         self._variables: Variables = {}
         self._redo: list[str] = []
         self._since_collected = 0
@@ -64,7 +91,7 @@ class Timeline:
         if self.on and self._recorder.last is None:
             beginning = self._beginning()
             self._recorder.captured(beginning.memory)
-            self._write(beginning, "checkpoint", 1, {}, {"cell": "", "number": 0})
+            self._enqueue(_Pending(beginning, "checkpoint", 1, {}, {"cell": "", "number": 0}))
 
     def _beginning(self) -> Captured:
         sandbox = self._kernel.live.sandbox
@@ -75,12 +102,11 @@ class Timeline:
         self._redo.clear()
         if not self.on:
             return
-        if self._backlog() > _MOST_PENDING:
-            await self.settled()
-        if self._recorder.last is None and not self._backlog():  # it began with an empty folder
-            self._write(self._beginning(), "checkpoint", 1, {}, {"cell": "", "number": 0}, files=[])
+        if self._recorder.last is None and not self._queue and not self._writing:  # it began with an empty folder
+            self._enqueue(_Pending(self._beginning(), "checkpoint", 1, {}, {"cell": "", "number": 0}, files=[]))
         before = self._variables
-        guest = await self._capture()
+        changed = bool(result.files_created or result.files_modified or result.files_deleted)
+        guest = await self._capture(files=changed)
         variables = self._variables = checked_variables(result.reply.get("variables"))
         metadata = {
             "cell": code.strip()[:500],
@@ -94,57 +120,80 @@ class Timeline:
                 "removed": result.files_deleted[:_MOST_NAMES],
             },
         }
-        self._write(guest, "checkpoint", count, variables, metadata)
+        self._enqueue(
+            _Pending(guest, "checkpoint", count, variables, metadata, same_files=not changed), soon=not changed
+        )
 
-    async def _capture(self) -> Captured:
+    async def _capture(self, *, files: bool = True) -> Captured:
         """Called with the guest's lock held."""
         recorder = self._recorder
         everything = recorder.wants_everything
         guest: Captured = await self._kernel.in_guest(
             lambda s, deliver: s.begin_capture(deliver, recorder.split, everything=everything), None
         )
-        recorder.captured(guest.memory)
+        recorder.captured(guest.memory, files=files)
         return guest
 
-    def _backlog(self) -> int:
-        self._writing = [w for w in self._writing if not w.done()]
-        return len(self._writing)
+    # ---- writing
 
-    def _write(
-        self,
-        guest: Captured,
-        trigger: str,
-        count: int,
-        variables: Variables,
-        metadata: dict[str, Any],
-        label: str = "",
-        files: list[SavedFile] | None = None,
-    ) -> Future[Snapshot]:
-        recorder, log = self._recorder, self._kernel.log
-
-        def work() -> Snapshot:
-            try:
-                snapshot = recorder.write(
-                    guest,
-                    trigger,
-                    label=label,
-                    execution_count=count,
-                    variables=variables,
-                    metadata=metadata,
-                    files=files,
-                )
-            except Exception as e:
-                log.warning("a snapshot could not be written: %s", e)
-                raise
-            if trigger == "checkpoint":
-                self._thin_out(recorder, snapshot)
-            return snapshot
-
+    def _enqueue(self, pending: _Pending, *, soon: bool = False) -> _Pending:
+        """Have something written: now, or, while cells follow each other fast, a little later."""
         if self._closed:
             raise SandboxClosed("the kernel is ending; the last snapshot is the one of its end")
-        writing = self._writer.submit(work)
-        self._writing.append(writing)
-        return writing
+        with self._guard:
+            self._queue.append(pending)
+            while len(self._queue) > self._kernel.checkpoint_count and self._queue[0].may_go:
+                # The oldest would be deleted as soon as it is written: the next one takes over what changed.
+                oldest = self._queue.popleft()
+                self._queue[0].guest.memory.take_over(oldest.guest.memory)
+            waited = time.monotonic() - self._queue[0].since
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if soon and waited < _MOST_WAIT:
+            self._timer = self._kernel.loop.call_later(_PAUSE, self._flush)
+        else:
+            self._flush()
+        return pending
+
+    def _flush(self) -> None:
+        with self._guard:
+            if self._queue and not self._writing:
+                self._writing = True
+                self._writer.submit(self._drain)
+
+    def _drain(self) -> None:
+        """Write what waits, in order. On the writer's thread."""
+        while True:
+            with self._guard:
+                if not self._queue:
+                    self._writing = False
+                    return
+                pending = self._queue.popleft()
+            self._write(pending)
+
+    def _write(self, pending: _Pending) -> None:
+        recorder = self._recorder
+        files = recorder.files if pending.same_files and pending.files is None else pending.files
+        if pending.same_files and files is None:  # not known yet: they are as they are now
+            recorder.expect_files()
+        try:
+            snapshot = recorder.write(
+                pending.guest,
+                pending.trigger,
+                label=pending.label,
+                execution_count=pending.count,
+                variables=pending.variables,
+                metadata=pending.metadata,
+                files=files,
+            )
+        except BaseException as e:  # noqa: BLE001 - who waits for it gets it
+            self._kernel.log.warning("a snapshot could not be written: %s", e)
+            pending.written.set_exception(e)
+            return
+        pending.written.set_result(snapshot)
+        if pending.trigger == "checkpoint":
+            self._thin_out(recorder, snapshot)
 
     def _thin_out(self, recorder: Recorder, latest: Snapshot) -> None:
         """Bound what checkpoints take: by number, then by space, the oldest first."""
@@ -171,9 +220,18 @@ class Timeline:
 
     async def settled(self) -> None:
         """Wait until what was captured is written."""
-        for writing in list(self._writing):
-            with contextlib.suppress(Exception):
-                await asyncio.wrap_future(writing)
+        while True:
+            with self._guard:
+                last = self._queue[-1] if self._queue else None
+                writing = self._writing
+            if last is not None:
+                self._flush()
+                with contextlib.suppress(Exception):
+                    await asyncio.wrap_future(last.written)
+            elif writing:
+                await asyncio.sleep(0.005)
+            else:
+                return
 
     async def take(self, label: str = "") -> Snapshot:
         """A snapshot because a person wants one."""
@@ -181,8 +239,9 @@ class Timeline:
         async with kernel.guest:
             await self.awake()
             guest = await self._capture()
-            written = self._write(guest, "user", kernel.execution_count + 1, self._variables, {}, label)
-        return await asyncio.wrap_future(written)
+            pending = _Pending(guest, "user", kernel.execution_count + 1, self._variables, {}, label)
+            self._enqueue(pending)
+        return await asyncio.wrap_future(pending.written)
 
     def take_at_close(self) -> None:
         """What the next kernel goes on from. Blocks; called when no cell runs any more."""
@@ -194,7 +253,11 @@ class Timeline:
         guest = kernel.live.sandbox.capture(self._recorder.split, everything=self._recorder.wants_everything)
         self._recorder.captured(guest.memory)
         with contextlib.suppress(Exception):
-            self._write(guest, "session_close", kernel.execution_count, self._variables, {}).result()
+            pending = _Pending(guest, "session_close", kernel.execution_count, self._variables, {})
+            with self._guard:
+                self._queue.append(pending)
+            self._flush()
+            pending.written.result()
 
     def close(self) -> None:
         """No more snapshots."""
@@ -264,9 +327,8 @@ class Timeline:
         if last is None or self._recorder.wants_everything or last.trigger not in ("checkpoint", "user"):
             guest = await self._capture()
             details = dict(last.metadata) if last is not None else {}
-            last = await asyncio.wrap_future(
-                self._write(guest, "checkpoint", kernel.execution_count, self._variables, details)
-            )
+            pending = _Pending(guest, "checkpoint", kernel.execution_count, self._variables, details)
+            last = await asyncio.wrap_future(self._enqueue(pending).written)
         await asyncio.to_thread(sandbox.release)
         self._released = last.snapshot_id
         return True

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.errors import ConfigurationError, SandboxError
 from wasm_kernel.host import image
 from wasm_kernel.host.chunks import ZERO, ChunkStore, Take
 from wasm_kernel.host.filetree import SavedTree
@@ -21,6 +21,7 @@ from wasm_kernel.model.snapshots import (
     BASE,
     MAX_LABEL,
     PAGES,
+    BadSnapshot,
     Manifest,
     SavedDescriptor,
     SavedFile,
@@ -52,9 +53,11 @@ class Recorder:
         self._table: dict[int, tuple[bytes, ...]] = {}
         self._split: set[int] = set()  # chunks of it that are known page by page
         self._all = True  # the next capture has to give everything: what is stored is not known
+        self._broken = False  # a capture was lost: the table does not hold what later ones build upon
         self._lock = threading.Lock()  # one snapshot at a time
         self._unsaved = 0  # captures whose files are still to be read
         self._saved = threading.Condition()
+        self.files: list[SavedFile] | None = None  # as they were last saved
         self.last: Snapshot | None = None
         sandbox.before_change = self._wait_for_files
 
@@ -65,14 +68,21 @@ class Recorder:
         """What the next capture has to be asked for."""
         return self._all
 
-    def captured(self, memory: CapturedMemory) -> None:
-        """The guest was just captured: until its files are saved, it must not change them."""
-        with self._saved:
-            self._unsaved += 1
-        self._all = False
+    def captured(self, memory: CapturedMemory, *, files: bool = True) -> None:
+        """The guest was just captured. ``files``: until they are saved, it must not change them."""
+        if files:
+            self.expect_files()
         # Known now, not when it is written: the next capture may come before that.
+        if memory.everything:
+            self._all = False
+            self._split.clear()
         self._split.difference_update(number for number, _ in memory.whole)
         self._split.update(page // PAGES for page, _ in memory.pages)
+
+    def expect_files(self) -> None:
+        """They will be saved with what is written next."""
+        with self._saved:
+            self._unsaved += 1
 
     def _wait_for_files(self) -> None:
         with self._saved:
@@ -105,13 +115,14 @@ class Recorder:
                     files = [entry for tree in self._trees for entry in tree.save(take.put)]
                     unsaved = False
                     self._files_are_saved()
+                self.files = files
                 table = self._stored(guest.memory, take)
                 kept = [f for f in files if f.mount == "app" and f.kind == "file"]
                 snapshot = Snapshot(
                     snapshot_id=str(uuid.uuid4()),
                     session_id=self._session_id,
                     trigger=trigger,
-                    created_at=datetime.now(UTC),
+                    created_at=guest.at,
                     label=label[:MAX_LABEL],
                     parent=self.last.snapshot_id if self.last is not None else "",
                     execution_count=execution_count,
@@ -132,9 +143,9 @@ class Recorder:
                     variables or {},
                 )
                 take.commit(self._session_id, snapshot.snapshot_id, snapshot.to_json(), manifest.body())
-                self._table, self.last = table, snapshot
+                self._table, self.last, self._broken = table, snapshot, False
         except BaseException:
-            self._all = True
+            self._all = self._broken = True
             if unsaved:
                 self._files_are_saved()
             raise
@@ -142,7 +153,9 @@ class Recorder:
 
     def _stored(self, memory: CapturedMemory, take: Take) -> dict[int, tuple[bytes, ...]]:
         """The table of chunks with what changed brought in."""
-        table = dict(self._table)
+        if self._broken and not memory.everything:
+            raise SandboxError("the snapshot before this one, which it builds upon, could not be written")
+        table = {} if memory.everything else dict(self._table)
         parts = [*memory.whole, *memory.pages]
         names = iter(take.put_many([memoryview(data) for _, data in parts if data is not None]))
         for number, data in memory.whole:
@@ -177,29 +190,31 @@ class Recorder:
     # ---- restoring
 
     def restore(self, manifest: Manifest, *, reseed: bool = False, files: bool = True) -> None:
-        """Make the session what it was. If a chunk is damaged, the session stays as it is."""
+        """Make the session what it was; without ``files`` /app stays as it is. If a chunk is damaged, all does."""
         needed, have = manifest.snapshot.image_key, image.parts().base.key
         if needed != have:
             raise ConfigurationError(
                 f"snapshot {manifest.snapshot.snapshot_id} needs the image {needed}, and this one is {have}; "
                 "install the version of wasm-kernel that made it and run `wasm-kernel image build`"
             )
-        with self._lock:
-            self._restore(manifest, reseed, files)
+        if manifest.entry and manifest.snapshot.memory_bytes < self._sandbox.base_bytes:
+            raise BadSnapshot(f"snapshot {manifest.snapshot.snapshot_id} has less memory than its image")
+        with self._lock, self.store.hold():
+            self._restore(manifest, reseed, ("app", "tmp") if files else ("tmp",))
 
-    def _restore(self, manifest: Manifest, reseed: bool, files: bool) -> None:
+    def _restore(self, manifest: Manifest, reseed: bool, mounts: tuple[str, ...]) -> None:
         stretches, wanted = _stretches(manifest.table)
-        if files:  # before anything is touched: is all of it there?
-            for name in {name for entry in manifest.files for name in entry.chunks}:
-                self._piece(name, 0)
+        # Before anything is touched: is all of it there?
+        for name in {name for entry in manifest.files if entry.mount in mounts for name in entry.chunks}:
+            self._piece(name, 0)
 
         def fill(views: list[memoryview]) -> None:
             self.store.read_into(list(zip(wanted, views, strict=True)))
 
         def put_files_back() -> None:
-            if files:
-                for tree, mount in zip(self._trees, ("app", "tmp"), strict=True):
-                    tree.restore([f for f in manifest.files if f.mount == mount], self._piece)
+            for tree in self._trees:
+                if tree.mount in mounts:
+                    tree.restore([f for f in manifest.files if f.mount == tree.mount], self._piece)
 
         rest = AtRest([_open_file(d) for d in manifest.descriptors], manifest.clock_ns, manifest.entry)
         if manifest.entry:
@@ -207,11 +222,29 @@ class Recorder:
             self._sandbox.restore(size, stretches, fill, rest, files=put_files_back, reseed=reseed)
         else:
             self._sandbox.restart(put_files_back)
-        self._table, self.last, self._all = dict(manifest.table), manifest.snapshot, False
-        self._split = {number for number, names in manifest.table.items() if len(names) > 1}
+        self._table = dict(manifest.table) if manifest.entry else {}
+        self._split = {number for number, names in self._table.items() if len(names) > 1}
+        self.last, self._all, self._broken = manifest.snapshot, False, False
 
     def _piece(self, name: bytes, length: int) -> bytes:
         return bytes(length) if name == ZERO else self.store.read_chunk(name)[: length or None]
+
+    def mark(self, manifest: Manifest) -> Snapshot:
+        """After a restore: the session's newest snapshot says that it is there again, also if all of this dies now."""
+        known = manifest.snapshot
+        snapshot = known.moved(
+            snapshot_id=str(uuid.uuid4()),
+            trigger="checkpoint",
+            created_at=datetime.now(UTC),
+            label="",
+            parent=known.snapshot_id,
+            stored_bytes=0,
+            metadata={"restored": known.snapshot_id},
+        )
+        with self._lock, self.store.take() as take:
+            take.commit(self._session_id, snapshot.snapshot_id, snapshot.to_json(), manifest.body())
+            self.last = snapshot
+        return snapshot
 
     def close(self) -> None:
         """Let go of the store."""

@@ -524,3 +524,62 @@ def test_the_kernel_ends_when_its_parent_is_gone(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", parent], env=environ, stdout=subprocess.PIPE, timeout=60, check=False)
     pid = int(json.loads(done.stdout))
     assert eventually(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie", within=5)
+
+
+# ---- what runs between cells
+
+
+def test_a_callback_that_never_ends_can_be_interrupted(start: Start) -> None:
+    kernel = start()
+    cell = kernel.ok(
+        "import ipywidgets as w\nbad = w.Button()\n@bad.on_click\ndef _(b):\n    print('go')\n    while True: pass\nbad"
+    )
+    click = {"method": "custom", "content": {"event": "click"}}
+    kernel.send("comm_msg", {"comm_id": cell.data[VIEW]["model_id"], "data": click})
+    kernel.wait_for("stream", "go")
+    waiting = kernel.start("'after the callback'")
+    kernel.manager.interrupt_kernel()
+    assert kernel.finish(waiting).result == "'after the callback'"
+
+
+def test_a_background_task_that_never_ends_can_be_interrupted(start: Start) -> None:
+    kernel = start()
+    kernel.ok(
+        "import asyncio\n"
+        "async def hog():\n"
+        "    await asyncio.sleep(0.3)\n"
+        "    print('go')\n"
+        "    while True: pass\n"
+        "task = asyncio.create_task(hog())"
+    )
+    kernel.wait_for("stream", "go")
+    waiting = kernel.start("'after the task'")
+    time.sleep(0.3)
+    kernel.manager.interrupt_kernel()
+    assert kernel.finish(waiting).result == "'after the task'"
+
+
+def test_a_task_that_hogs_its_own_cell_can_be_interrupted(start: Start) -> None:
+    kernel = start()
+    running = kernel.start(
+        "import asyncio\nasync def hog():\n    print('go')\n    while True: pass\ntask = asyncio.create_task(hog())"
+    )
+    kernel.wait_for("stream", "go")
+    time.sleep(0.2)
+    kernel.manager.interrupt_kernel()
+    assert kernel.finish(running).reply["status"] in ("ok", "error")
+    assert kernel.run("1+1").result == "2"
+
+
+def test_a_widget_message_waits_for_the_cell_that_runs(kernel: Kernel) -> None:
+    cell = kernel.ok("import ipywidgets as w\nquick = w.IntSlider(1)\nquick")
+    running = kernel.start("import time; time.sleep(0.5); seen = quick.value")
+    update = {"method": "update", "state": {"value": 7}, "buffer_paths": []}
+    kernel.send("comm_msg", {"comm_id": cell.data[VIEW]["model_id"], "data": update})
+    assert kernel.finish(running).ok
+    assert kernel.run("seen, quick.value").result == "(1, 7)"
+
+
+def test_input_in_a_loop_of_many_questions(kernel: Kernel) -> None:
+    answers = tuple(str(n) for n in range(20))
+    assert kernel.run("sum(int(input()) for _ in range(20))", answers=answers).result == "190"

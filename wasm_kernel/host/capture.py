@@ -47,7 +47,8 @@ class Capture:
         self.sizes[name] += size
         self._text(name, text)
         if size > left:
-            self._notice(name, f"{name} was cut after {limit} bytes ({name}_max_bytes)")
+            how = f"{name}_max_bytes; in a notebook %session limits output=…"
+            self._notice(name, f"{name} was cut after {limit} bytes ({how})")
 
     def _text(self, name: str, text: str) -> None:
         if text:
@@ -82,7 +83,8 @@ class Capture:
     def refuse(self) -> None:
         """Something the guest sent is too much."""
         limit = self.policy.display_max_bytes
-        self._notice("display", f"display data was dropped: it would pass {limit} bytes (display_max_bytes)")
+        how = "display_max_bytes; in a notebook %session limits display=…"
+        self._notice("display", f"display data was dropped: it would pass {limit} bytes ({how})")
 
     def emit(self, event: wire.Event) -> None:
         """Hand an event on. A callback that raises is not called again; `execute` raises for it at the end."""

@@ -148,7 +148,7 @@ class Commands:
         survey = await asyncio.to_thread(workspace.survey, live.folder)
         record = read_record(live.folder)
         policy, extra = live.sandbox.policy, record.extra if record is not None else {}
-        memory = self.last_result.memory_bytes if self.last_result is not None else 0
+        memory = self.last_result.memory_bytes if self.last_result is not None else live.sandbox.base_bytes
         age = (datetime.now(UTC) - record.created_at).total_seconds() if record is not None else 0.0
         notebook = kernel.home.notebook
         data = {
@@ -286,7 +286,7 @@ class Commands:
         live = await self._kernel.ready(parent)
 
         async def reset() -> Answer:
-            await asyncio.to_thread(live.sandbox.reset)
+            await self._kernel.timeline.reset()
             self._kernel.forget_guest()
             return _say("The interpreter is fresh; the files in /app are as they were.")
 
@@ -311,7 +311,8 @@ class Commands:
 
         async def move() -> Answer:
             await self._kernel.move(lambda now: self._kernel.home.move_to(session_id, now))
-            return _say(f"This notebook now uses session {session_id}, with a fresh interpreter.", session_id)
+            with_what = "its variables" if self._kernel.home.resumed is not None else "a fresh interpreter"
+            return _say(f"This notebook now uses session {session_id}, with {with_what}.", session_id)
 
         return Answer(afterwards=move)
 
@@ -456,7 +457,9 @@ class Commands:
         _none(words, "%session log")
         await self._kernel.ready(parent)
         await self._kernel.timeline.settled()
-        found = [s for s in await asyncio.to_thread(self._kernel.timeline.snapshots) if s.metadata.get("number")]
+        known = await asyncio.to_thread(self._kernel.timeline.snapshots)
+        found = [s for s in known if s.metadata.get("number")]
+        behind = self._kernel.timeline.behind(known)
         data, rows = [], []
         for s in reversed(found):
             cell, seconds = str(s.metadata.get("cell", "")), s.metadata.get("seconds")
@@ -470,11 +473,12 @@ class Commands:
                     "variables": s.metadata.get("variables"),
                     "files": s.metadata.get("files"),
                     "stored_bytes": s.stored_bytes,
+                    "undone": s.snapshot_id not in behind,
                 }
             )
             rows.append(
                 (
-                    f"[{s.metadata['number']}]",
+                    f"[{s.metadata['number']}]" + ("" if s.snapshot_id in behind else " undone"),
                     s.created_at.astimezone().strftime("%H:%M:%S"),
                     (cell.splitlines() or [""])[0][:60],
                     format_duration(seconds) if isinstance(seconds, int | float) else "",

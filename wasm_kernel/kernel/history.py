@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -44,28 +45,34 @@ class History:
         database.execute("PRAGMA synchronous=OFF")
         database.execute(
             "CREATE TABLE IF NOT EXISTS history"
-            " (id INTEGER PRIMARY KEY, run INTEGER NOT NULL, line INTEGER NOT NULL, source TEXT NOT NULL)"
+            " (id INTEGER PRIMARY KEY, run INTEGER NOT NULL, line INTEGER NOT NULL, source TEXT NOT NULL, begun REAL)"
         )
+        if not any(column[1] == "begun" for column in database.execute("PRAGMA table_info(history)")):
+            database.execute("ALTER TABLE history ADD COLUMN begun REAL")  # from before there were snapshots
         self._run = database.execute("SELECT COALESCE(MAX(run), 0) + 1 FROM history").fetchone()[0]
         database.execute("DELETE FROM history WHERE id <= (SELECT MAX(id) FROM history) - ?", (_KEPT,))
         return database
 
-    def add(self, line: int, source: str) -> None:
-        """Remember a cell."""
+    def add(self, line: int, source: str, *, runs: bool = False) -> None:
+        """Remember a cell; ``runs``: it begins to run in the guest now."""
         if source.strip() and len(source) <= _MAX_SOURCE:
             with contextlib.suppress(sqlite3.Error, OSError):
                 self._open().execute(
-                    "INSERT INTO history (run, line, source) VALUES (?, ?, ?)",
-                    (self._run, line, source.encode("utf-8", "replace").decode()),
+                    "INSERT INTO history (run, line, source, begun) VALUES (?, ?, ?, ?)",
+                    (self._run, line, source.encode("utf-8", "replace").decode(), time.time() if runs else None),
                 )
 
-    def last_line_before(self) -> int | None:
-        """The number of the last cell that the kernel before this one began."""
+    def begun_since(self, moment: float) -> int | None:
+        """The number of the last cell if it began to run after a moment."""
         try:
-            row = self._open().execute("SELECT line FROM history ORDER BY id DESC LIMIT 1").fetchone()
+            row = (
+                self._open()
+                .execute("SELECT line, begun FROM history WHERE begun IS NOT NULL ORDER BY id DESC LIMIT 1")
+                .fetchone()
+            )
         except (sqlite3.Error, OSError):
             return None
-        return row[0] if row else None
+        return row[0] if row and row[1] > moment else None
 
     def close(self) -> None:
         """Let go of the file."""

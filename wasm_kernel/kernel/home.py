@@ -80,9 +80,9 @@ class Home:
             return
         snapshot = self.resumed.snapshot
         age = format_duration(max(0.0, (datetime.now(UTC) - snapshot.created_at).total_seconds()))
-        lost = history.last_line_before()
+        lost = history.begun_since(snapshot.created_at.timestamp())
         note = f"Continued where this notebook was {age} ago, with its variables"
-        if snapshot.trigger == "checkpoint" and lost is not None and lost >= snapshot.execution_count:
+        if lost is not None:
             note = (
                 f"The kernel ended while cell [{lost}] ran, {age} ago: everything before it is back, its work is lost"
             )
@@ -126,19 +126,19 @@ class Home:
         if session_id == now.session_id:
             raise ConfigurationError(f"this is session {session_id} already")
         lock = lock_session(self.root, session_id)
-        return self._move(Opened(session_id, self.root / session_id, lock), now)
+        return self._move(Opened(session_id, self.root / session_id, lock), now, resume=True)
 
     def move_to_new(self, now: LiveSession) -> LiveSession:
         """Leave a session for a new one."""
         return self._move(Opened(*create_session_folder(self.root, self.logger)), now)
 
-    def _move(self, to: Opened, now: LiveSession) -> LiveSession:
+    def _move(self, to: Opened, now: LiveSession, *, resume: bool = False) -> LiveSession:
         live = self._live(to.session_id, to.folder, image.load(), to.lock)
         if self.notebook is not None:
             forget_notebook(self.root, now.session_id)
             follow_notebook(self.root, to.session_id, self.notebook)
         now.close()
-        self.temporary, self.resumed = False, None
+        self.temporary, self.resumed = False, self._resume(live) if resume else None
         return live
 
     def follow(self, now: LiveSession) -> None:

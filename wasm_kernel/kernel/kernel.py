@@ -30,13 +30,14 @@ from wasm_kernel.kernel.commands import Answer, Commands
 from wasm_kernel.kernel.history import History
 from wasm_kernel.kernel.home import Home
 from wasm_kernel.kernel.messages import MessageLoop, error_content
+from wasm_kernel.kernel.streams import PAUSE, StreamBuffer
 from wasm_kernel.model.outcome import Outcome, OutcomeKind, SandboxResult
 from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.session import LiveSession
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.timeline import Timeline
-    from wasm_kernel.model.snapshots import Snapshot
+    from wasm_kernel.model.snapshots import Manifest
 
 Message = dict[str, Any]
 _MESSAGE_TYPES = {
@@ -123,6 +124,7 @@ class WasmKernel(MessageLoop):
         self.home = home
         self._opening: Future[LiveSession] | None = opening
         self._live: LiveSession | None = None
+        self._text = StreamBuffer(self._send_text, self._soon)
         self._history = History(None)
         self._timeline: Timeline | None = None
         self._finished: tuple[_Run, SandboxResult] | None = None  # a cell that wants its checkpoint
@@ -184,13 +186,15 @@ class WasmKernel(MessageLoop):
         """Whether the session is open."""
         return self._live is not None
 
-    async def ready(self, parent: Message) -> LiveSession:
+    async def ready(self, parent: Message, *, build: bool = True) -> LiveSession:
         """The open session; the first cell on a machine waits for the image, and sees how far it is."""
         if self._live is None:
             opening, self._opening = self._opening, None
             try:
                 self._live = await (asyncio.wrap_future(opening) if opening else asyncio.to_thread(self.home.open))
             except ImageMissing:
+                if not build:
+                    raise
                 await asyncio.to_thread(self._build_image, parent)
                 self._live = await asyncio.to_thread(self.home.open)
             self._moved_in()
@@ -210,11 +214,12 @@ class WasmKernel(MessageLoop):
         self._history.close()
         self._history = History(state_folder(self.home.root) / "history" / live.session_id / "history.sqlite")
         self.forget_guest()
+        self._finished = None
         if self._timeline is not None:
             self._timeline.moved(self.home.resumed)
         if self.home.resumed is not None:
             self.timeline.moved(self.home.resumed)
-            self.guest_is_at(self.home.resumed.snapshot)
+            self.guest_is_at(self.home.resumed)
             self.home.tell_of_return(self._history)
         if self.idle_timeout_seconds and self._idle_timer is None:
             self._look_whether_idle()
@@ -227,15 +232,24 @@ class WasmKernel(MessageLoop):
         self._started = False
         self._count = 1
 
-    def guest_is_at(self, snapshot: Snapshot) -> None:
+    def guest_is_at(self, manifest: Manifest) -> None:
         """The guest is what it was at a snapshot."""
-        self._count = max(1, snapshot.execution_count)
-        self._started = snapshot.metadata.get("number") != 0
+        self._count = max(1, manifest.snapshot.execution_count)
+        self._started = bool(manifest.entry)
+        self._finished = None  # the cell that asked for this is undone itself
+        self._stop_pump()
+        self._schedule_pump()
 
     async def move(self, how: Callable[[LiveSession], LiveSession]) -> None:
-        """Go on in another session."""
-        self._live = await asyncio.to_thread(how, self.live)
-        self._moved_in()
+        """Go on in another session; the one that is left can be gone on with later."""
+        async with self._guest:
+            if self._timeline is not None:
+                await self._timeline.settled()
+                with contextlib.suppress(WasmKernelError):
+                    await asyncio.to_thread(self._timeline.take_at_close)
+            self._stop_pump()
+            self._live = await asyncio.to_thread(how, self.live)
+            self._moved_in()
 
     async def in_guest(self, begin: Callable[[Sandbox, Callable[[str, Any], None]], None], run: _Run | None) -> Any:
         """Let the guest do something, and wait for it without holding up the loop."""
@@ -245,6 +259,7 @@ class WasmKernel(MessageLoop):
         future: asyncio.Future[Any] = self.loop.create_future()
 
         def arrived(kind: str, value: Any) -> None:
+            self._text.flush()
             if kind == "input":
                 self._ask_person(run, value)
             elif kind == "magic":
@@ -266,13 +281,15 @@ class WasmKernel(MessageLoop):
     def _show(self, run: _Run | None, event: wire.Event) -> None:
         """What the guest gave, to the front ends. Called on the sandbox's thread."""
         parent = run.parent if run is not None else {}
+        if not isinstance(event, wire.Stream):
+            self._text.flush()
         if isinstance(event, wire.Comm):
             self._note_comm(event)
             self.publish(parent, event.action, event.content, event.metadata, list(event.buffers))
         elif run is not None and run.silent:
             return
         elif isinstance(event, wire.Stream):
-            self.publish(parent, "stream", {"name": event.name, "text": event.text})
+            self._text.write(parent, event.name, event.text)
         elif isinstance(event, wire.ClearOutput):
             self.publish(parent, "clear_output", {"wait": event.wait})
         elif isinstance(event, wire.ErrorRaised):
@@ -285,6 +302,13 @@ class WasmKernel(MessageLoop):
             else:
                 shown["transient"] = event.transient
             self.publish(parent, _MESSAGE_TYPES[type(event)], shown)
+
+    def _send_text(self, parent: Message, name: str, text: str) -> None:
+        self.publish(parent, "stream", {"name": name, "text": text})
+
+    def _soon(self, work: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(self.loop.call_later, PAUSE, work)
 
     def _note_comm(self, event: wire.Comm) -> None:
         comm_id = event.content.get("comm_id")
@@ -308,7 +332,7 @@ class WasmKernel(MessageLoop):
     async def execute_request(self, stream: Any, ident: Any, parent: Message) -> None:
         """A cell. Its number is known when the session is: a kernel that resumes goes on counting."""
         with contextlib.suppress(Exception):  # what is wrong is said when the cell needs the session
-            await self.ready(parent)
+            await self.ready(parent, build=False)
         await super().execute_request(stream, ident, parent)
 
     async def do_execute(
@@ -341,7 +365,7 @@ class WasmKernel(MessageLoop):
             run.cell = cells.read(code)
             if run.counts and not run.cell.only_magics:
                 await self.ready(run.parent)
-                self._history.add(number, code)  # before: if all of this dies, it says which cell was lost
+                self._history.add(number, code, runs=True)  # before: if all of this dies, it says which cell was lost
             reply = await self._run_cell(run, options)
         except asyncio.CancelledError:
             raise

@@ -95,7 +95,7 @@ class Timeline:
 
     def _beginning(self) -> Captured:
         sandbox = self._kernel.live.sandbox
-        return Captured(CapturedMemory(sandbox.base_bytes), sandbox.base_rest, fresh=True)
+        return Captured(CapturedMemory(sandbox.base_bytes, everything=True), sandbox.base_rest, fresh=True)
 
     async def after_cell(self, number: int, code: str, result: SandboxResult, count: int) -> None:
         """A checkpoint: captured now, while the guest rests, and written in the background."""
@@ -105,9 +105,14 @@ class Timeline:
         if self._recorder.last is None and not self._queue and not self._writing:  # it began with an empty folder
             self._enqueue(_Pending(self._beginning(), "checkpoint", 1, {}, {"cell": "", "number": 0}, files=[]))
         before = self._variables
-        changed = bool(result.files_created or result.files_modified or result.files_deleted)
-        guest = await self._capture(files=changed)
-        variables = self._variables = checked_variables(result.reply.get("variables"))
+        guest = await self._capture()
+        # Not only by the cell: somebody may have uploaded a file, and an undo must not take it away.
+        changed = guest.changed_files or await asyncio.to_thread(self._recorder.files_differ)
+        if changed:
+            self._recorder.expect_files()
+        if "variables" in result.reply:  # else it was stopped by force, and they are what they were
+            self._variables = checked_variables(result.reply["variables"])
+        variables = self._variables
         metadata = {
             "cell": code.strip()[:500],
             "number": number,
@@ -124,14 +129,14 @@ class Timeline:
             _Pending(guest, "checkpoint", count, variables, metadata, same_files=not changed), soon=not changed
         )
 
-    async def _capture(self, *, files: bool = True) -> Captured:
+    async def _capture(self) -> Captured:
         """Called with the guest's lock held."""
         recorder = self._recorder
         everything = recorder.wants_everything
         guest: Captured = await self._kernel.in_guest(
             lambda s, deliver: s.begin_capture(deliver, recorder.split, everything=everything), None
         )
-        recorder.captured(guest.memory, files=files)
+        recorder.captured(guest.memory, files=False)
         return guest
 
     # ---- writing
@@ -146,6 +151,7 @@ class Timeline:
                 # The oldest would be deleted as soon as it is written: the next one takes over what changed.
                 oldest = self._queue.popleft()
                 self._queue[0].guest.memory.take_over(oldest.guest.memory)
+                oldest.written.set_exception(SandboxClosed("other cells followed too fast"))
             waited = time.monotonic() - self._queue[0].since
         if self._timer is not None:
             self._timer.cancel()
@@ -239,6 +245,7 @@ class Timeline:
         async with kernel.guest:
             await self.awake()
             guest = await self._capture()
+            self._recorder.expect_files()
             pending = _Pending(guest, "user", kernel.execution_count + 1, self._variables, {}, label)
             self._enqueue(pending)
         return await asyncio.wrap_future(pending.written)
@@ -270,6 +277,16 @@ class Timeline:
         """This session's, the newest first."""
         return list_snapshots(self._kernel.home.root, self._kernel.live.session_id)
 
+    def behind(self, known: list[Snapshot]) -> set[str]:
+        """The snapshots that led to where we are; the others were undone."""
+        by_id = {s.snapshot_id: s for s in known}
+        found: set[str] = set()
+        here = self._recorder.last
+        while here is not None and here.snapshot_id not in found:
+            found.add(here.snapshot_id)
+            here = by_id.get(here.parent)
+        return found
+
     def find(self, wanted: str) -> Snapshot:
         """A snapshot by id, by the beginning of its id, or by label."""
         found = self.snapshots()
@@ -280,13 +297,34 @@ class Timeline:
 
     async def restore(self, snapshot: Snapshot) -> None:
         """Go back, or forth, to a snapshot: memory, files, execution count."""
-        await self.settled()
-        manifest = await asyncio.to_thread(
-            read_snapshot, self._recorder.store, snapshot.session_id, snapshot.snapshot_id
-        )
-        await asyncio.to_thread(self._recorder.restore, manifest)
-        self._variables, self._released = dict(manifest.variables), None
-        self._kernel.guest_is_at(snapshot)
+        recorder = self._recorder
+        async with self._kernel.guest:
+            await self.settled()
+            manifest = await asyncio.to_thread(read_snapshot, recorder.store, snapshot.session_id, snapshot.snapshot_id)
+            await asyncio.to_thread(recorder.restore, manifest)
+            self._variables, self._released = dict(manifest.variables), None
+            self._redo.clear()
+            self._kernel.guest_is_at(manifest)
+            await asyncio.to_thread(self._mark, recorder, manifest)
+
+    def _mark(self, recorder: Recorder, manifest: Manifest) -> None:
+        """Whatever happens now: the next kernel goes on from here, not from what was undone."""
+        try:
+            self._thin_out(recorder, recorder.mark(manifest))
+        except (WasmKernelError, OSError) as e:
+            self._kernel.log.warning("where the session is could not be written: %s", e)
+
+    async def reset(self) -> None:
+        """A fresh interpreter over the same files."""
+        recorder = self._recorder
+        async with self._kernel.guest:
+            await self.settled()
+            await asyncio.to_thread(self._kernel.live.sandbox.reset)
+            self.moved(None)
+            if self.on and recorder.last is not None:  # so that the next kernel is fresh, too, and this can be undone
+                beginning = self._beginning()
+                recorder.captured(beginning.memory)
+                self._enqueue(_Pending(beginning, "checkpoint", 1, {}, {"cell": "", "number": 0}))
 
     async def undo(self, cells: int) -> Snapshot:
         """As before the last so many cells."""
@@ -295,13 +333,18 @@ class Timeline:
         here = self._recorder.last
         left = []
         while here is not None and cells > 0:
-            left.append(here.snapshot_id)
-            cells -= "number" in here.metadata or here.trigger == "session_close"
+            if "number" in here.metadata:
+                left.append(here.snapshot_id)
+                cells -= 1
             here = known.get(here.parent)
         if here is None:
-            raise ConfigurationError(f"there are only {len(left) - 1} cells to undo; `%session log` shows them")
+            there = max(0, len(left) - 1)
+            raise ConfigurationError(f"there are only {there} cells to undo; `%session log` shows them")
+        while "number" not in here.metadata and here.parent in known:  # the same moment, taken again
+            here = known[here.parent]
+        undone = [*self._redo, *left]
         await self.restore(here)
-        self._redo.extend(left)
+        self._redo = undone
         return here
 
     async def redo(self) -> Snapshot:
@@ -322,13 +365,15 @@ class Timeline:
         sandbox = kernel.live.sandbox
         if not self.on or self._released is not None or sandbox.fresh or sandbox.next_task is not None:
             return False
-        await self.settled()
-        last = self._recorder.last
-        if last is None or self._recorder.wants_everything or last.trigger not in ("checkpoint", "user"):
-            guest = await self._capture()
-            details = dict(last.metadata) if last is not None else {}
-            pending = _Pending(guest, "checkpoint", kernel.execution_count, self._variables, details)
-            last = await asyncio.wrap_future(self._enqueue(pending).written)
+        # Always: widgets and background tasks may have changed something since the last checkpoint.
+        guest = await self._capture()
+        self._recorder.expect_files()
+        pending = self._enqueue(_Pending(guest, "checkpoint", kernel.execution_count, self._variables, {}))
+        try:
+            last = await asyncio.wrap_future(pending.written)
+        except (WasmKernelError, OSError):  # no room on the disk: the memory stays where it is
+            self.used = time.monotonic()
+            return False
         await asyncio.to_thread(sandbox.release)
         self._released = last.snapshot_id
         return True
@@ -341,6 +386,7 @@ class Timeline:
             store, session_id = self._recorder.store, self._kernel.live.session_id
             manifest = await asyncio.to_thread(read_snapshot, store, session_id, released)
             await asyncio.to_thread(lambda: self._recorder.restore(manifest, files=False))
+            self._kernel.live.sandbox.next_task = None  # else it had not been given away
 
 
 def compare(before: Variables, after: Variables) -> dict[str, list[str]]:

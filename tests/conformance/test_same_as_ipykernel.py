@@ -85,6 +85,12 @@ CELLS = {
     "tb": "%tb",
     "assert": "assert 1 == 2, 'unequal'",
     "bookmark of names": "In[-1]",
+    "clear": "%clear",
+    "autosave": "%autosave 60",
+    "less": "%less t.txt",
+    "pdef": "%pdef len",
+    "colors": "%colors",
+    "automagic": "%automagic\n%automagic",
 }
 
 
@@ -152,3 +158,44 @@ def test_the_same_count(both: tuple[Kernel, Kernel], code: str, options: dict[st
         shown = [c["execution_count"] - first for c in cell.of("execute_input") + cell.of("execute_result")]
         steps.append((cell.reply["execution_count"] - first, shown, after - first))
     assert steps[0] == steps[1]
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["1", "def f():", "def f():\n  pass", "def f():\n  pass\n", "for i in x:\n    ", "(", "x = '''", "!ls", "%%time"]
+    + ["%%time\nx\n", "a = \\", "await x", "@dec", "import", "1 1", "", "x?", "try:\n  x", "if 1: pass", "x = {"],
+)
+def test_the_same_answer_whether_code_is_complete(both: tuple[Kernel, Kernel], code: str) -> None:
+    ours, theirs = (k.ask("is_complete_request", {"code": code}) for k in both)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("code", "position"), [("len", 0), ("len", 3), ("len(x", 5), ("str.join(", 9), ("nope", 4), ("%timeit", 5)]
+)
+def test_the_same_things_can_be_inspected(both: tuple[Kernel, Kernel], code: str, position: int) -> None:
+    request = {"code": code, "cursor_pos": position, "detail_level": 0}
+    ours, theirs = (k.ask("inspect_request", request) for k in both)
+    assert (ours["found"], sorted(ours["data"]), sorted(ours)) == (
+        theirs["found"],
+        sorted(theirs["data"]),
+        sorted(theirs),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "channel"),
+    [
+        ("kernel_info_request", {}, "shell"),
+        ("kernel_info_request", {}, "control"),
+        ("comm_info_request", {}, "shell"),
+        ("history_request", {"hist_access_type": "tail", "n": 1, "raw": True, "output": False}, "shell"),
+        ("connect_request", {}, "shell"),
+        ("complete_request", {"code": "le", "cursor_pos": 2}, "shell"),
+        ("interrupt_request", {}, "control"),
+        ("execute_request", {"code": "1"}, "shell"),
+    ],
+)
+def test_replies_have_the_same_fields(both: tuple[Kernel, Kernel], kind: str, content: Message, channel: str) -> None:
+    ours, theirs = (k.ask(kind, content, channel) for k in both)
+    assert sorted(ours) == sorted(theirs)

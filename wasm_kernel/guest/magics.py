@@ -26,8 +26,13 @@ def register(shell):
         shell.register_magic_function(_host_magic(name, text), "line", name)
     for name in ("ls", "ll", "lf", "lk", "ldir", "lx"):
         shell.register_magic_function(_ls if name == "ls" else _ll, "line", name)
-    for name in ("cat", "less", "more"):
-        shell.register_magic_function(_cat, "line", name)
+    shell.register_magic_function(_cat, "line", "cat")
+    for name in ("less", "more"):
+        shell.register_magic_function(_less, "line", name)
+    for name in ("connect_info", "qtconsole"):
+        shell.register_magic_function(_no_connection, "line", name)
+    shell.register_magic_function(_clear, "line", "clear")
+    shell.register_magic_function(_autosave, "line", "autosave")
     for name, function in {
         "mkdir": lambda *names: [os.makedirs(n, exist_ok=True) for n in names],
         "rmdir": lambda *names: [os.rmdir(n) for n in names],
@@ -135,6 +140,41 @@ def _cat(line):
     for name in _words(line)[0]:
         with open(name, errors="replace") as file:
             print(file.read(), end="")
+
+
+def _less(line):
+    """Show a file in the pager."""
+    from IPython.core import page
+
+    for name in _words(line)[0]:
+        with open(name, errors="replace") as file:
+            page.page(file.read())
+
+
+def _clear(line):
+    """Clear the terminal."""
+    print("\033[H\033[2J", end="")
+
+
+def _autosave(line):
+    """Set how often the classic notebook saves itself, in seconds; 0 switches it off."""
+    from IPython.core.error import UsageError
+    from IPython.display import Javascript, display
+
+    try:
+        seconds = int(line)
+    except ValueError:
+        raise UsageError(f"%autosave requires an integer, got {line!r}") from None
+    code = f"IPython.notebook.set_autosave_interval({1000 * seconds})"
+    display(Javascript(code), include=["application/javascript"])
+    print(f"Autosaving every {seconds} seconds" if seconds else "Autosave disabled")
+
+
+def _no_connection(line):
+    """The kernel's ports and key are the host's."""
+    from IPython.core.error import UsageError
+
+    raise UsageError("the kernel's connection is not known in the sandbox; on the host: jupyter console --existing")
 
 
 def _simple(name, function):

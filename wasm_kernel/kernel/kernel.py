@@ -106,10 +106,6 @@ class WasmKernel(MessageLoop):
     ).tag(config=True)
     allow_pip = Bool(True, help="Whether %pip may install packages.").tag(config=True)
     startup_code = Unicode("", help="Python run in every fresh guest, before the first cell.").tag(config=True)
-    interrupt_patience = Float(
-        0.0, help="Seconds to wait for more execute requests to abort after an error; as ipykernel's stop_on_error."
-    ).tag(config=True)
-
     checkpoint = Bool(True, help="Whether every cell leaves a checkpoint, to undo it or to go on after a crash.").tag(
         config=True
     )

@@ -127,6 +127,7 @@ class WasmKernel(MessageLoop):
         self._restarting = False
         self.commands = Commands(self)
         self._count = 1
+        self._entrance = asyncio.Lock()
         self._guest = asyncio.Lock()  # one request at a time for the guest
         self._running: _Run | None = None
         self._last_run: _Run | None = None
@@ -185,16 +186,21 @@ class WasmKernel(MessageLoop):
     async def ready(self, parent: Message, *, build: bool = True) -> LiveSession:
         """The open session; the first cell on a machine waits for the image, and sees how far it is."""
         if self._live is None:
-            opening, self._opening = self._opening, None
-            try:
-                self._live = await (asyncio.wrap_future(opening) if opening else asyncio.to_thread(self.home.open))
-            except ImageMissing:
-                if not build:
-                    raise
-                await asyncio.to_thread(self._build_image, parent)
-                self._live = await asyncio.to_thread(self.home.open)
-            self._moved_in()
-        return self._live
+            async with self._entrance:  # one opens it, however many requests wait for it
+                if self._live is None:
+                    await self._open(parent, build)
+        return self.live
+
+    async def _open(self, parent: Message, build: bool) -> None:
+        opening, self._opening = self._opening, None
+        try:
+            self._live = await (asyncio.wrap_future(opening) if opening else asyncio.to_thread(self.home.open))
+        except ImageMissing:
+            if not build:
+                raise
+            await asyncio.to_thread(self._build_image, parent)
+            self._live = await asyncio.to_thread(self.home.open)
+        self._moved_in()
 
     def _build_image(self, parent: Message) -> None:
         from wasm_kernel.kernel.image_progress import ImageBuild

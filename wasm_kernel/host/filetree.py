@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from wasm_kernel.errors import DamagedChunk
 from wasm_kernel.host import workspace
 from wasm_kernel.host.folder import Folder, Item, PathRefused
-from wasm_kernel.model.snapshots import SavedFile
+from wasm_kernel.model.snapshots import MAX_PATH, PIECE, SavedFile
 
-PIECE = 1 << 20
 Put = Callable[[bytes], bytes]  # stores a piece; its name
 Get = Callable[[bytes, int], bytes]  # a piece by its name, of at most this length
 _Identity = tuple[int, int, int, int]
+_TICK_NS = 50_000_000  # a file changed this recently may change again without its times showing it
 
 
 class SavedTree:
     """One folder, and what was last saved of it: a file that did not change since is not read again."""
 
     def __init__(self, mount: str, folder: Path) -> None:
-        self._mount, self._folder = mount, folder
+        self.mount, self._folder = mount, folder
         self._seen: dict[str, _Identity] = {}
-        self._entries = -1
+        self._folders: set[str] | None = None
         self._saved: dict[str, SavedFile] = {}
 
     def save(self, put: Put) -> list[SavedFile]:
         """Everything in the folder. Called while nobody changes it."""
+        began = time.time_ns()
         survey = workspace.survey(self._folder)
-        if survey.files == self._seen and survey.entries == self._entries:
+        if survey.complete and survey.files == self._seen and survey.folders == self._folders:
             return list(self._saved.values())
         saved: dict[str, SavedFile] = {}
         with Folder(self._folder, backslashes=True) as folder:
@@ -37,25 +40,36 @@ class SavedTree:
                 entry = self._one(folder, item, survey.files, put)
                 if entry is not None:
                     saved[item.path] = entry
-        self._saved, self._seen, self._entries = saved, survey.files, survey.entries
+        self._saved, self._folders = saved, survey.folders
+        self._seen = {path: known for path, known in survey.files.items() if known[3] < began - _TICK_NS}
         return list(saved.values())
 
     def _one(self, folder: Folder, item: Item, now: dict[str, _Identity], put: Put) -> SavedFile | None:
         path = os.fsencode(item.path)
         if item.kind == "folder":
-            return SavedFile(self._mount, path, "folder")
+            return SavedFile(self.mount, path, "folder") if len(path) <= MAX_PATH else None
         with contextlib.suppress(FileNotFoundError, PathRefused):
             if item.kind == "link":
-                return SavedFile(self._mount, path, "link", target=os.fsencode(folder.link_target(item.path)))
+                return SavedFile(self.mount, path, "link", target=os.fsencode(folder.link_target(item.path)))
             before = self._saved.get(item.path)
-            if before is not None and before.kind == "file" and self._seen.get(item.path) == now.get(item.path):
+            known = self._seen.get(item.path)
+            if before is not None and before.kind == "file" and known is not None and known == now.get(item.path):
                 return before
             if item.kind == "file":
                 with folder.open(item.path) as file:
                     pieces = tuple(put(piece) for piece in iter(lambda: file.read(PIECE), b""))
                     size = file.tell()
-                return SavedFile(self._mount, path, "file", size, item.modified_ns, chunks=pieces)
+                return SavedFile(self.mount, path, "file", size, item.modified_ns, chunks=pieces)
         return None
+
+    def differs(self) -> bool:
+        """Whether the folder is not as it was saved, as far as a look at it tells."""
+        survey = workspace.survey(self._folder)
+        return not survey.complete or survey.files != self._seen or survey.folders != self._folders
+
+    def forget(self) -> None:
+        """What was saved may not be stored any more."""
+        self._seen, self._folders, self._saved = {}, None, {}
 
     def restore(self, wanted: list[SavedFile], get: Get) -> None:
         """Make the folder what it was. Called while no guest has it open."""
@@ -65,7 +79,7 @@ class SavedTree:
             for item in sorted(folder.items(), key=lambda i: i.path, reverse=True):  # what is inside goes first
                 entry = targets.get(item.path)
                 if entry is None or entry.kind != item.kind or item.kind == "link":
-                    with contextlib.suppress(FileNotFoundError):
+                    with contextlib.suppress(FileNotFoundError, PathRefused):  # deeper than any path we take
                         folder.remove(item.path, recursive=True)
             for path, entry in sorted(targets.items()):
                 if entry.kind == "folder":
@@ -75,7 +89,7 @@ class SavedTree:
                         folder.make_link(path, os.fsdecode(entry.target))
                 elif not self._is_there(path, entry, survey.files):
                     folder.write(path, _pieces(entry, get), modified_ns=entry.modified_ns)
-        self._seen, self._entries, self._saved = {}, -1, {}
+        self.forget()
 
     def _is_there(self, path: str, entry: SavedFile, now: dict[str, _Identity]) -> bool:
         before = self._saved.get(path)
@@ -87,5 +101,9 @@ def _pieces(entry: SavedFile, get: Get) -> Iterator[bytes]:
     left = entry.size
     for name in entry.chunks:
         piece = get(name, min(PIECE, left))
+        if len(piece) != min(PIECE, left):
+            raise DamagedChunk(
+                f"a part of {os.fsdecode(entry.path)!r} is shorter than it should be; use another snapshot"
+            )
         left -= len(piece)
         yield piece

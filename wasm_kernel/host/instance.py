@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from wasm_kernel.errors import SandboxError
 from wasm_kernel.guest import wire
 from wasm_kernel.host.engine import Engine, Module, Mount, Stop, Store, Trapped
 from wasm_kernel.host.interposer import Callbacks, Interposer, OpenFile
@@ -148,12 +149,16 @@ class Instance:
             self._call = store.caller(exports[_CALL], "i", "i")
             self._clear = store.caller(exports[_CLEAR], "")
             store.on_epoch(self._on_epoch)
-            self._lay_memory(rest)
+            self._lay_memory(rest, limits.memory_bytes)
         except BaseException:
             store.close()
             raise
 
-    def _lay_memory(self, rest: AtRest) -> None:
+    def _lay_memory(self, rest: AtRest, most: int) -> None:
+        if self._memory.size > most:
+            raise SandboxError(
+                f"the guest's memory has {self._memory.size:,} bytes, and the limit is {most:,}; raise memory_bytes"
+            )
         self.store.memory_grow_to(self._linear, self._memory.size)
         self._address = self.store.memory_address(self._linear)
         self._memory.attach(self._address)

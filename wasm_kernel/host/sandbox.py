@@ -50,12 +50,14 @@ Fill = Callable[[list[memoryview]], None]
 class Captured:
     """A guest at rest: what changed of its memory, its open files and clock, and when that was.
 
-    ``fresh``: it has not run anything since the base memory.
+    ``fresh``: it has not run anything since the base memory. ``changed_files``: whether it tried to change any since
+    the capture before.
     """
 
     memory: CapturedMemory
     rest: AtRest
     fresh: bool
+    changed_files: bool = True
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
@@ -95,6 +97,7 @@ class Sandbox:
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._waits_for_answer = False
         self._before: workspace.Survey | None = None
+        self._changed_files = False  # since the last capture
         self._lock = threading.Lock()
         self._busy = False
         self._interrupt_first = False
@@ -199,7 +202,8 @@ class Sandbox:
         self._keep()
         if not self._kept:
             raise SandboxError("the guest's memory could not be kept: there is no room for it")
-        return Captured(self._memory.capture(split, everything=everything), self._rest, self._fresh)
+        changed, self._changed_files = self._changed_files, False
+        return Captured(self._memory.capture(split, everything=everything), self._rest, self._fresh, changed)
 
     def restore(
         self, size: int, stretches: list[Span], fill: Fill, rest: AtRest, *, files: Callable[[], None], reseed: bool
@@ -572,6 +576,7 @@ class Sandbox:
             self._waits_for_answer = False
 
     def _on_first_change(self) -> None:
+        self._changed_files = True
         self.before_change()
         self._before = workspace.survey(self.folder)
 

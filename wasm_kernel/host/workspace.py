@@ -27,12 +27,14 @@ class Survey:
     Attributes:
         files: Relative path to identity (inode, size, mtime, ctime) of everything that is not a folder.
         used_bytes: Disk space, the larger of size and blocks for each file.
+        folders: Relative paths of all folders.
         entries: Files, folders and links.
         complete: False when something could not be looked at: a tree too deep, no descriptor left. It is then not known
             how much room is left, and the guest gets none.
     """
 
     files: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
     used_bytes: int = 0
     entries: int = 0
     complete: bool = True
@@ -86,6 +88,7 @@ def _survey_folder(handle: int, prefix: str, found: Survey, depth: int) -> None:
                 found.used_bytes += max(info.st_size, info.st_blocks * 512)
                 if stat.S_ISDIR(info.st_mode):
                     folders.append(entry.name)
+                    found.folders.add(prefix + entry.name)
                 else:
                     identity = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
                     found.files[prefix + entry.name] = identity

@@ -283,7 +283,7 @@ class Commands:
     async def _session_reset(self, words: list[str], parent: Message) -> Answer:
         """A fresh interpreter over the same files."""
         _none(words, "%session reset")
-        live = await self._kernel.ready(parent)
+        await self._kernel.ready(parent)
 
         async def reset() -> Answer:
             await self._kernel.timeline.reset()

@@ -22,6 +22,10 @@ PAGES = 16  # in a chunk
 BASE = b"\xff" * HASH  # stands for a page as it is in the base memory, or zeros beyond
 _LENGTH = struct.Struct("<I")
 MOUNTS = ("app", "tmp")
+MAX_PATH = 4096
+PIECE = 1 << 20  # of a file, in a chunk
+_MAX_DESCRIPTOR = 2048  # as many as the filter knows
+_MAX_MOUNT = 32
 
 
 class BadSnapshot(WasmKernelError):
@@ -205,8 +209,8 @@ def _parse_body(body: bytes) -> dict[str, Any]:
     variables = found.get("variables")
     return {
         "table": _table(table),
-        "descriptors": tuple(_descriptor(d) for d in descriptors[:1000]),
-        "clock_ns": _number(found, "clock_ns", 1 << 63),
+        "descriptors": tuple(_descriptor(d) for d in descriptors[:_MAX_DESCRIPTOR]),
+        "clock_ns": _number(found, "clock_ns", 1 << 62),
         "entry": _number(found, "entry", _MAX_MEMORY),
         "files": tuple(_file(f) for f in files),
         "variables": checked_variables(variables),
@@ -243,9 +247,12 @@ def _descriptor(found: Any) -> SavedDescriptor:
     if not isinstance(found, list) or len(found) != 8 or not isinstance(found[2], str):
         raise BadSnapshot("an open file of it is none")
     numbers = [*found[:2], *found[3:]]
-    if any(type(n) is not int or not 0 <= n < 1 << 63 for n in numbers) or found[0] > 1 << 16 or found[1] > 1 << 8:
+    limits = (_MAX_DESCRIPTOR, _MAX_MOUNT, 2, 16, 32, 1 << 63, 1 << 63)
+    if any(type(n) is not int or not 0 <= n < most for n, most in zip(numbers, limits, strict=True)):
         raise BadSnapshot("an open file of it is none")
-    return SavedDescriptor(found[0], found[1], _path(found[2]), *found[3:])
+    if found[0] < 3 or found[1] < 3:
+        raise BadSnapshot("an open file of it is none")
+    return SavedDescriptor(found[0], found[1], _opened_path(found[2]), *found[3:])
 
 
 def _file(found: Any) -> SavedFile:
@@ -260,16 +267,35 @@ def _file(found: Any) -> SavedFile:
     if len(names) % HASH:
         raise BadSnapshot("a file of it has half a chunk")
     pieces = tuple(names[n : n + HASH] for n in range(0, len(names), HASH))
+    if len(pieces) != (-(-size // PIECE) if kind == "file" else 0):
+        raise BadSnapshot("a file of it is not as large as its chunks say")
     return SavedFile(mount, _path(path), kind, size, modified, _hex(target), pieces)
 
 
 def _path(text: str) -> bytes:
     """A relative path that cannot leave, nor name what is hidden."""
     path = _hex(text)
-    parts = path.split(b"/")
-    if len(path) > 8192 or b"\0" in path or any(p in (b"", b"..") or p.startswith(b".metadata.json") for p in parts):
+    if len(path) > MAX_PATH or any(p in (b"", b".", b"..") or _is_refused(p) for p in path.split(b"/")):
         raise BadSnapshot(f"it names {path[:80]!r}, which no snapshot of ours does")
     return path
+
+
+def _opened_path(text: str) -> bytes:
+    """The same as the guest wrote it: it may go up again, but not further than where it starts."""
+    path = _hex(text)
+    depth = 0
+    for part in path.split(b"/"):
+        depth += -1 if part == b".." else part not in (b"", b".")
+        if depth < 0 or _is_refused(part):
+            break
+    else:
+        if path and not path.startswith(b"/") and len(path) <= 2 * MAX_PATH:
+            return path
+    raise BadSnapshot(f"it opens {path[:80]!r}, which no snapshot of ours does")
+
+
+def _is_refused(part: bytes) -> bool:
+    return b"\0" in part or len(part) > 255 or part.lower().startswith(b".metadata.json")
 
 
 def _hex(text: str) -> bytes:

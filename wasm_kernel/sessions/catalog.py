@@ -34,8 +34,11 @@ def create_session_sandbox(
     logger: SandboxLogger | None = None,
     *,
     notebook: str | None = None,
+    snapshot_id: str | None = None,
 ) -> tuple[str, BaseSandbox]:
     """Create a session with a new id and a folder of its own; the id and its sandbox.
+
+    With ``snapshot_id`` it goes on from that snapshot, as `fork_session` would; its random numbers are its own.
 
     The folder appears whole, with its metadata. If only the metadata cannot be written, the session is usable all the
     same, and one warning says so.
@@ -43,6 +46,11 @@ def create_session_sandbox(
     check_runtime(runtime)
     logger = logger or SandboxLogger()
     root = prepared_root(workspace_root)
+    if snapshot_id is not None:
+        from wasm_kernel.sessions.snapshots import fork_snapshot
+
+        session_id = fork_snapshot(snapshot_id, root, notebook=notebook, logger=logger)
+        return session_id, get_session_sandbox(session_id, runtime, policy, root, logger, resume=True)
     session_id = str(uuid.uuid4())
     img = ready_image(metered=policy is not None and policy.fuel_budget is not None)
     lock = lock_session(root, session_id)
@@ -78,8 +86,11 @@ def get_session_sandbox(
     logger: SandboxLogger | None = None,
     *,
     wait: float = 0.0,
+    resume: bool = False,
 ) -> BaseSandbox:
     """A sandbox for an existing session, or for a new one of this name if there is none.
+
+    With ``resume`` it goes on with the variables of the session's newest snapshot; otherwise only files are kept.
 
     If this process has the session open already, the sandbox is another handle on the same guest; a different
     ``policy`` is refused then. If another process has it, `SessionLocked` names it, at once or after ``wait`` seconds.
@@ -100,13 +111,13 @@ def get_session_sandbox(
                     f"session {session_id} is open in this process with another policy; close it first"
                 )
         else:
-            live = _open(root, session_id, policy, logger, wait)
+            live = _open(root, session_id, policy, logger, wait, resume)
     logger.info("session.retrieved", session_id=session_id)
     return SessionSandbox(live, logger)
 
 
 def _open(
-    root: Path, session_id: str, policy: ExecutionPolicy | None, logger: SandboxLogger, wait: float
+    root: Path, session_id: str, policy: ExecutionPolicy | None, logger: SandboxLogger, wait: float, resume: bool
 ) -> LiveSession:
     img = ready_image(metered=policy is not None and policy.fuel_budget is not None)
     lock = lock_session(root, session_id, wait)
@@ -116,10 +127,19 @@ def _open(
             raise ConfigurationError(f"session {session_id} is a link, not a folder; remove it")
         if not folder.is_dir():
             folder = _make_folder(root, session_id, {}, logger)
-        return _entered(root, LiveSession(session_id, folder, img, policy or ExecutionPolicy(), lock))
+        live = LiveSession(session_id, folder, img, policy or ExecutionPolicy(), lock)
     except BaseException:
         lock.release()
         raise
+    if resume:
+        from wasm_kernel.sessions.snapshots import open_from_snapshot
+
+        try:
+            open_from_snapshot(live)
+        except BaseException:
+            live.close()
+            raise
+    return _entered(root, live)
 
 
 def delete_session_workspace(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.errors import ConfigurationError, SandboxError
+from wasm_kernel.errors import ConfigurationError, SandboxError, WasmKernelError
 from wasm_kernel.host import image
 from wasm_kernel.host.chunks import ZERO, ChunkStore, Take
 from wasm_kernel.host.filetree import SavedTree
@@ -66,7 +66,21 @@ class Recorder:
     @property
     def wants_everything(self) -> bool:
         """What the next capture has to be asked for."""
-        return self._all
+        return self._all or not self._last_is_there()
+
+    def _last_is_there(self) -> bool:
+        """Whether what the next snapshot builds upon is still stored: nobody collects what a manifest refers to."""
+        if self.last is None:
+            return True
+        try:
+            self.store.manifest_head(self._session_id, self.last.snapshot_id)
+        except (WasmKernelError, OSError):
+            return False
+        return True
+
+    def files_differ(self) -> bool:
+        """Whether anything in /app or /tmp is not as it was last saved, or may not be."""
+        return self.files is None or any(tree.differs() for tree in self._trees)
 
     def captured(self, memory: CapturedMemory, *, files: bool = True) -> None:
         """The guest was just captured. ``files``: until they are saved, it must not change them."""
@@ -111,6 +125,9 @@ class Recorder:
         unsaved = files is None
         try:
             with self._lock, self.store.take() as take:
+                if not self._last_is_there():
+                    self._broken = True
+                    self._forget_files()
                 if files is None:
                     files = [entry for tree in self._trees for entry in tree.save(take.put)]
                     unsaved = False
@@ -146,10 +163,16 @@ class Recorder:
                 self._table, self.last, self._broken = table, snapshot, False
         except BaseException:
             self._all = self._broken = True
+            self._forget_files()  # what was put is not stored
             if unsaved:
                 self._files_are_saved()
             raise
         return snapshot
+
+    def _forget_files(self) -> None:
+        self.files = None
+        for tree in self._trees:
+            tree.forget()
 
     def _stored(self, memory: CapturedMemory, take: Take) -> dict[int, tuple[bytes, ...]]:
         """The table of chunks with what changed brought in."""
@@ -183,7 +206,7 @@ class Recorder:
 
     def take(self, trigger: str, **details: Any) -> Snapshot:
         """Capture and store, waited for."""
-        guest = self._sandbox.capture(self._split, everything=self._all)
+        guest = self._sandbox.capture(self._split, everything=self.wants_everything)
         self.captured(guest.memory)
         return self.write(guest, trigger, **details)
 
@@ -224,7 +247,7 @@ class Recorder:
             self._sandbox.restart(put_files_back)
         self._table = dict(manifest.table) if manifest.entry else {}
         self._split = {number for number, names in self._table.items() if len(names) > 1}
-        self.last, self._all, self._broken = manifest.snapshot, False, False
+        self.last, self._all, self._broken, self.files = manifest.snapshot, False, False, None
 
     def _piece(self, name: bytes, length: int) -> bytes:
         return bytes(length) if name == ZERO else self.store.read_chunk(name)[: length or None]

@@ -12,11 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from wasm_kernel.errors import ConfigurationError
-from wasm_kernel.host import image
+from wasm_kernel.errors import ConfigurationError, DamagedChunk, WasmKernelError
+from wasm_kernel.host import image, removal
 from wasm_kernel.host.chunks import ZERO, ChunkStore, Collected, Take, Verified
 from wasm_kernel.host.filetree import SavedTree
+from wasm_kernel.host.folder import PathRefused
 from wasm_kernel.host.ledger import lock_session, open_temporary, sync_folder
+from wasm_kernel.host.memory import CHUNK
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import check_session_id, is_uuid
 from wasm_kernel.model.snapshots import HASH, BadSnapshot, Manifest, Snapshot, chunks_of, parse_manifest, parse_snapshot
@@ -56,7 +58,7 @@ def list_snapshots(workspace_root: AnyRoot = None, session_id: str | None = None
     found = []
     with contextlib.closing(store):
         for group, name in store.manifest_names(session_id):
-            with contextlib.suppress(BadSnapshot, OSError, ConfigurationError, ValueError):
+            with contextlib.suppress(WasmKernelError, OSError):
                 found.append(_head(store, group, name))
     return sorted(found, key=lambda s: s.created_at, reverse=True)
 
@@ -76,8 +78,10 @@ def restore_snapshot(
     with contextlib.closing(snapshot_store(root)) as store:
         session_id = _group_of(store, snapshot_id)
         manifest = read_snapshot(store, session_id, snapshot_id)
-    with _opened(session_id, root, logger) as live:
-        live.recorder.take("user", label="before restore")
+    with _opened(session_id, root, logger, instead=manifest) as live:
+        if live.recorder.last is None or live.recorder.last.snapshot_id != snapshot_id:
+            count = live.recorder.last.execution_count if live.recorder.last is not None else 1
+            live.recorder.take("user", label="before restore", execution_count=count)
         live.recorder.restore(manifest)
         restored = live.recorder.take(
             "user",
@@ -112,16 +116,27 @@ def fork_session(
     root = existing_root(workspace_root)
     if snapshot_id is None:
         snapshot_id = create_snapshot(session_id, root, label="fork", logger=logger).snapshot_id
-    with contextlib.closing(snapshot_store(root)) as store:
+    return fork_snapshot(snapshot_id, root, notebook=notebook, logger=logger)
+
+
+def fork_snapshot(
+    snapshot_id: str,
+    workspace_root: AnyRoot = None,
+    *,
+    notebook: str | None = None,
+    logger: SandboxLogger | None = None,
+) -> str:
+    """A new session that goes on from a snapshot; its id."""
+    root = existing_root(workspace_root)
+    with contextlib.closing(snapshot_store(root)) as store, store.take() as take:  # nobody collects from here on
         manifest = read_snapshot(store, _group_of(store, snapshot_id), snapshot_id)
-        with store.take() as take:
-            return _fork(root, store, take, manifest, notebook, _log(logger))
+        return _fork(root, store, take, manifest, notebook, _log(logger))
 
 
 def _fork(
     root: Path, store: ChunkStore, take: Take, manifest: Manifest, notebook: str | None, logger: SandboxLogger
 ) -> str:
-    """A new session from a manifest. Its own manifest comes first: from then on nobody collects what it refers to."""
+    """A new session from a manifest. Its own manifest comes first: without it the session would have no memory."""
     session_id = str(uuid.uuid4())
     extra: dict[str, Any] = {"forked_from": manifest.snapshot.session_id}
     if notebook is not None:
@@ -180,7 +195,9 @@ def export_snapshot(snapshot_id: str, target: Path | str, workspace_root: AnyRoo
         group = _group_of(store, snapshot_id)
         head, body = store.manifest_head(group, snapshot_id), store.read_manifest(group, snapshot_id)
         parse_manifest(head, body)
-        handle, temporary = open_temporary(f"{target.parent}/.{target.name}.part-", 8, 0o600)
+        part = f".{target.name}.part-"
+        removal.sweep_temporaries(str(p) for p in target.parent.iterdir() if p.name.startswith(part))
+        handle, temporary = open_temporary(f"{target.parent}/{part}", 8, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
                 with zstandard.ZstdCompressor(level=3).stream_writer(file, closefd=False) as packed:
@@ -215,6 +232,7 @@ def import_snapshot(
                 raise BadSnapshot(f"{source} has a manifest that is too long")
             head, body = (_exactly(packed, length) for length in lengths)
             manifest = parse_manifest(head, body)
+            _check_room(manifest)
             needed, have = manifest.snapshot.image_key, image.parts().base.key
             if needed != have:
                 raise BadSnapshot(
@@ -223,10 +241,13 @@ def import_snapshot(
                 )
             with contextlib.closing(snapshot_store(root)) as store, store.take() as take:
                 missing = {name for name in chunks_of(body) if name != ZERO}
+                lengths_in_memory = _lengths_in_memory(manifest)
                 while header := packed.read(_PIECE.size):
                     name, length = _PIECE.unpack(header + _exactly(packed, _PIECE.size - len(header)))
                     if name not in missing or length > _MAX_PIECE:
                         raise BadSnapshot(f"{source} holds a chunk that its manifest does not name")
+                    if lengths_in_memory.get(name, length) != length:
+                        raise BadSnapshot(f"{source} holds a part of memory of {length:,} bytes")
                     if take.put(_exactly(packed, length)) != name:
                         raise BadSnapshot(f"{source} is damaged: a chunk is not what its name says")
                     missing.discard(name)
@@ -235,7 +256,24 @@ def import_snapshot(
                 session_id = _fork(root, store, take, manifest, None, _log(logger))
     except (zstandard.ZstdError, EOFError) as e:
         raise BadSnapshot(f"{source} is damaged or no exported snapshot: {e}") from None
+    except (PathRefused, FileExistsError, NotADirectoryError, IsADirectoryError, DamagedChunk) as e:
+        raise BadSnapshot(f"{source} holds files that cannot be made: {e}") from None
     return session_id, list_snapshots(root, session_id)[0]
+
+
+def _check_room(manifest: Manifest) -> None:
+    """A few bytes can name a chunk again and again: what comes out of them must still fit a session."""
+    most = ExecutionPolicy()
+    size = sum(f.size for f in manifest.files)
+    if size > most.workspace_bytes or len(manifest.files) > most.max_files:
+        raise BadSnapshot(
+            f"it has {len(manifest.files):,} files of {size:,} bytes in all; "
+            f"a session has room for {most.max_files:,} of {most.workspace_bytes:,} bytes"
+        )
+
+
+def _lengths_in_memory(manifest: Manifest) -> dict[bytes, int]:
+    return {name: CHUNK // len(names) for names in manifest.table.values() for name in names}
 
 
 def _exactly(file: IO[bytes], length: int) -> bytes:
@@ -326,10 +364,12 @@ def collect_snapshots(workspace_root: AnyRoot = None, *, wait: float = 0.0) -> C
         return store.collect(chunks_of, wait=wait)
 
 
-def verify_snapshots(workspace_root: AnyRoot = None, *, on_progress: Callable[..., None] | None = None) -> Verified:
+def verify_snapshots(
+    workspace_root: AnyRoot = None, *, on_progress: Callable[[int, int], None] | None = None
+) -> Verified:
     """Read everything that is stored and say which snapshots are whole."""
     with contextlib.closing(snapshot_store(existing_root(workspace_root))) as store:
-        return store.verify(chunks_of, **({"on_progress": on_progress} if on_progress else {}))
+        return store.verify(chunks_of, on_progress)
 
 
 # ---- helpers
@@ -360,8 +400,13 @@ def _piece(store: ChunkStore, name: bytes, length: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _opened(session_id: str, root: Path, logger: SandboxLogger | None) -> Iterator[LiveSession]:
-    """A session as it is: open in this process already, or opened for a moment with the memory it was left with."""
+def _opened(
+    session_id: str, root: Path, logger: SandboxLogger | None, *, instead: Manifest | None = None
+) -> Iterator[LiveSession]:
+    """A session as it is: open in this process already, or opened for a moment with the memory it was left with.
+
+    If that memory cannot be had: with that of ``instead``.
+    """
     check_session_id(session_id)
     live = catalog.live_session(session_id, root)
     if live is not None and live.enter():
@@ -380,7 +425,13 @@ def _opened(session_id: str, root: Path, logger: SandboxLogger | None) -> Iterat
         lock.release()
         raise
     try:
-        open_from_snapshot(live)
+        try:
+            open_from_snapshot(live)
+        except WasmKernelError as e:
+            if instead is None:
+                raise
+            _log(logger).warning("session.snapshot.unusable", session_id=session_id, error=str(e))
+            live.recorder.restore(instead, files=False)
         yield live
     finally:
         live.close()

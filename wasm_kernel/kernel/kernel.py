@@ -36,6 +36,7 @@ from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.session import LiveSession
 
 if TYPE_CHECKING:
+    from wasm_kernel.kernel.host_comms import HostComms
     from wasm_kernel.kernel.timeline import Timeline
     from wasm_kernel.model.snapshots import Manifest
 
@@ -134,7 +135,8 @@ class WasmKernel(MessageLoop):
         self._building: Any = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._ended = threading.Event()
-        self._comms: dict[str, str] = {}
+        self._comms: dict[str, str] = {}  # of the guest
+        self._host_comms: HostComms | None = None
         self._started = False  # whether the guest has run the startup code
         self._pump_timer: asyncio.TimerHandle | None = None
         self._followed = time.monotonic()
@@ -145,6 +147,29 @@ class WasmKernel(MessageLoop):
     def busy_with(self) -> Message | None:
         """The request whose cell runs now."""
         return self._running.parent if self._running is not None else None
+
+    def answers_at_once(self, message: Message) -> bool:
+        """What needs no guest, widgets of the host among it."""
+        return super().answers_at_once(message) or self._is_for_host(message)
+
+    def _is_for_host(self, message: Message) -> bool:
+        kind = message["header"]["msg_type"]
+        return self._host_comms is not None and kind in ("comm_msg", "comm_close") and self._host_comms.owns(message)
+
+    @property
+    def host_comms(self) -> HostComms:
+        """The comms of the host's own widgets; made with the first one."""
+        if self._host_comms is None:
+            from wasm_kernel.kernel.host_comms import HostComms
+
+            self._host_comms = HostComms(self)
+        return self._host_comms
+
+    @property
+    def current_parent(self) -> Message:
+        """The request that what the host sends now belongs to."""
+        parent: Message = self.get_parent("shell")
+        return parent
 
     async def after_request(self) -> None:
         """The front ends have their answer: now the checkpoint, before the next cell may begin."""
@@ -287,6 +312,8 @@ class WasmKernel(MessageLoop):
             self._text.flush()
         if isinstance(event, wire.Comm):
             self._note_comm(event)
+            if self._host_comms is not None:
+                event = _with_host_widgets(event, self._host_comms)
             self.publish(parent, event.action, event.content, event.metadata, list(event.buffers))
         elif run is not None and run.silent:
             return
@@ -599,11 +626,15 @@ class WasmKernel(MessageLoop):
     async def comm_info_request(self, stream: Any, ident: Any, parent: Message) -> None:
         """Which comms are open: those of the guest went through here."""
         target = parent["content"].get("target_name")
-        comms = {key: {"target_name": name} for key, name in self._comms.items() if target in (None, name)}
+        known = {**self._comms, **(self._host_comms.known() if self._host_comms is not None else {})}
+        comms = {key: {"target_name": name} for key, name in known.items() if target in (None, name)}
         self._wire.send(stream, "comm_info_reply", {"status": "ok", "comms": comms}, parent, ident)
 
     async def _comm(self, action: str, stream: Any, ident: Any, parent: Message) -> None:
-        """A widget's message for the guest; it waits for the cell that runs."""
+        """A widget's message: one for the guest waits for the cell that runs."""
+        if self._is_for_host(parent):
+            self.host_comms.receive(action, parent)
+            return
         if self._live is None:  # a page that is older than this kernel: nothing here knows its widgets
             return
         content = parent["content"]
@@ -740,6 +771,26 @@ class WasmKernel(MessageLoop):
         elif self._opening is not None and self._opening.done() and self._opening.exception() is None:
             self.home.leave(self._opening.result())
         self._history.close()
+
+
+def _with_host_widgets(event: wire.Comm, host: HostComms) -> wire.Comm:
+    """A page that was loaded anew asks the guest for all widgets: the host's are added to the answer."""
+    data = event.content.get("data")
+    if event.action != "comm_msg" or not isinstance(data, dict) or data.get("method") != "update_states":
+        return event
+    states, paths, buffers = host.states()
+    theirs, their_paths = data.get("states"), data.get("buffer_paths")
+    merged = {
+        **data,
+        "states": {**(theirs if isinstance(theirs, dict) else {}), **states},
+        "buffer_paths": [*(their_paths if isinstance(their_paths, list) else []), *paths],
+    }
+    return wire.Comm(
+        event.action,
+        {**event.content, "data": merged},
+        event.metadata,
+        (*event.buffers, *(bytes(b) for b in buffers)),
+    )
 
 
 def _header(parent: Message) -> Message:

@@ -78,6 +78,10 @@ class MessageLoop(Kernel):
         """The request whose cell runs now."""
         return None
 
+    def answers_at_once(self, message: Message) -> bool:
+        """Whether a request is answered while a cell runs."""
+        return message["header"]["msg_type"] in _AT_ONCE
+
     async def after_request(self) -> None:
         """A request was answered; the next one waits for this."""
 
@@ -120,7 +124,7 @@ class MessageLoop(Kernel):
             except Exception as e:  # noqa: BLE001 - a forged or broken message must not end the kernel
                 self.log.error("a message was refused: %s", e)
                 continue
-            if self.busy_with() is not None and message["header"]["msg_type"] in _AT_ONCE:
+            if self.busy_with() is not None and self.answers_at_once(message):
                 self.loop.create_task(self._dispatch(idents, message))
             else:
                 self._waiting.append((idents, message))

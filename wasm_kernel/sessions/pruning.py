@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.errors import ConfigurationError, WasmKernelError
 from wasm_kernel.host import ledger, removal
 from wasm_kernel.host.packages import PACKAGES
 from wasm_kernel.host.workspace import METADATA_NAME
@@ -105,6 +106,7 @@ def prune_sessions(
     else:
         result = carry_out(root, decided, logger, workers=workers)
         removal.sweep_temporaries(found.temporaries)
+        _collect_snapshots(root)
     logger.info(
         "session.prune.completed",
         deleted_count=len(result.deleted_sessions),
@@ -113,6 +115,17 @@ def prune_sessions(
         duration=round(time.monotonic() - started, 6),
     )
     return result
+
+
+def _collect_snapshots(root: Path) -> None:
+    """The space of snapshots whose sessions are gone; if somebody takes one just now, the next prune gives it back."""
+    folder = root / ledger.STATE_FOLDER / "snapshots"
+    if folder.is_dir():
+        from wasm_kernel.host.chunks import ChunkStore
+        from wasm_kernel.model.snapshots import chunks_of
+
+        with contextlib.suppress(WasmKernelError, OSError), contextlib.closing(ChunkStore(folder)) as store:
+            store.collect(chunks_of)
 
 
 def existing_root(workspace_root: Path | str | None) -> Path:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.host.engine import WASI, Engine, Module, Store
+from wasm_kernel.host.engine import WASI, Engine, Module, Store, Trapped
 
 HIDDEN_NAME = b".metadata.json"
 
@@ -344,8 +344,11 @@ class Interposer:
             return None
         ctypes.memmove(self._base + _LAYOUT["PATH"], item.path, len(item.path))
         directory = item.oflags & 2
-        status = self._scratch_calls["path_open"](
-            item.mount, item.lookup, _LAYOUT["PATH"], len(item.path), directory, item.rights, 0, item.fdflags,
-            _LAYOUT["OUT32"],
-        )  # fmt: skip
+        try:
+            status = self._scratch_calls["path_open"](
+                item.mount, item.lookup, _LAYOUT["PATH"], len(item.path), directory, item.rights, 0, item.fdflags,
+                _LAYOUT["OUT32"],
+            )  # fmt: skip
+        except Trapped:  # flags or rights that are none: no guest of ours had it open
+            return None
         return None if status else ctypes.c_uint32.from_address(self._base + _LAYOUT["OUT32"]).value

@@ -172,7 +172,7 @@ def test_a_slider_made_by_a_cell_follows_the_front_end(kernel: Kernel) -> None:
 
 def test_a_button_calls_back_and_an_output_widget_captures(kernel: Kernel) -> None:
     cell = kernel.ok(
-        "out, button = w.Output(), w.Button(description='Press')\n"
+        "import ipywidgets as w\nout, button = w.Output(), w.Button(description='Press')\n"
         "@button.on_click\n"
         "def _(b):\n"
         "    with out: print('pressed')\n"
@@ -190,14 +190,14 @@ def test_a_button_calls_back_and_an_output_widget_captures(kernel: Kernel) -> No
 
 
 def test_an_error_in_a_callback_is_shown_and_ends_nothing(kernel: Kernel) -> None:
-    cell = kernel.ok("bad = w.Button()\nbad.on_click(lambda b: 1/0)\nbad")
+    cell = kernel.ok("import ipywidgets as w\nbad = w.Button()\nbad.on_click(lambda b: 1/0)\nbad")
     click = kernel.comm(cell.data[VIEW]["model_id"], {"method": "custom", "content": {"event": "click"}})
     assert "ZeroDivisionError" in click.said
     assert kernel.run("1+1").result == "2"
 
 
 def test_interact_runs_the_function_again_for_each_value(kernel: Kernel) -> None:
-    cell = kernel.ok("w.interact(lambda x: print('x is', x), x=(0, 10));")
+    cell = kernel.ok("import ipywidgets as w\nw.interact(lambda x: print('x is', x), x=(0, 10));")
     assert "x is 5" in cell.stdout
     (slider,) = [
         c["comm_id"] for c in cell.of("comm_open") if c["data"]["state"].get("_model_name") == "IntSliderModel"
@@ -208,7 +208,7 @@ def test_interact_runs_the_function_again_for_each_value(kernel: Kernel) -> None
 
 
 def test_widgets_send_arrays_as_buffers(kernel: Kernel) -> None:
-    cell = kernel.ok("image = w.Image(value=bytes(range(200)), format='png')")
+    cell = kernel.ok("import ipywidgets as w\nimage = w.Image(value=bytes(range(200)), format='png')")
     (opened,) = [
         m
         for m in cell.messages
@@ -307,6 +307,12 @@ def test_an_error_aborts_the_cells_that_wait(kernel: Kernel) -> None:
     assert [c.reply["status"] for c in cells] == ["error", "aborted", "aborted"]
     assert kernel.run("'next'").result == "'next'"
     assert kernel.run("ran").reply["ename"] == "NameError"
+
+
+def test_a_cell_sent_in_answer_to_an_error_runs(kernel: Kernel) -> None:
+    for _ in range(20):
+        kernel.reply_to(kernel.start("1/0"))
+        assert kernel.reply_to(kernel.start("1"))["content"]["status"] == "ok"
 
 
 def test_without_stop_on_error_the_cells_that_wait_run(kernel: Kernel) -> None:

@@ -26,7 +26,6 @@ from wasm_kernel.host.ledger import state_folder
 from wasm_kernel.host.sandbox import Sandbox
 from wasm_kernel.kernel import cells
 from wasm_kernel.kernel.channels import Channels, readable
-from wasm_kernel.kernel.commands import Answer, Commands
 from wasm_kernel.kernel.history import History
 from wasm_kernel.kernel.home import Home
 from wasm_kernel.kernel.messages import MessageLoop, error_content
@@ -36,6 +35,7 @@ from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.session import LiveSession
 
 if TYPE_CHECKING:
+    from wasm_kernel.kernel.commands import Answer, Commands
     from wasm_kernel.kernel.host_comms import HostComms
     from wasm_kernel.kernel.timeline import Timeline
     from wasm_kernel.model.snapshots import Manifest
@@ -126,7 +126,8 @@ class WasmKernel(MessageLoop):
         self._timeline: Timeline | None = None
         self._finished: tuple[_Run, SandboxResult] | None = None  # a cell that wants its checkpoint
         self._restarting = False
-        self.commands = Commands(self)
+        self._commands: Commands | None = None
+        self.last_result: SandboxResult | None = None
         self._count = 1
         self._entrance = asyncio.Lock()
         self._guest = asyncio.Lock()  # one request at a time for the guest
@@ -186,6 +187,15 @@ class WasmKernel(MessageLoop):
     def guest(self) -> asyncio.Lock:
         """Held by who asks the guest something."""
         return self._guest
+
+    @property
+    def commands(self) -> Commands:
+        """The host's magics; imported when first needed."""
+        if self._commands is None:
+            from wasm_kernel.kernel.commands import Commands
+
+            self._commands = Commands(self)
+        return self._commands
 
     @property
     def timeline(self) -> Timeline:
@@ -411,6 +421,7 @@ class WasmKernel(MessageLoop):
             if run.cell.only_magics:
                 self._history.add(number, code)
             self._count += self._count == number  # not after a magic that started the guest afresh
+        self._read_shell()  # what came before the reply, for `_abort_queues`
         return {**reply, "execution_count": run.number}
 
     async def _run_cell(self, run: _Run, options: Message) -> Message:
@@ -443,7 +454,7 @@ class WasmKernel(MessageLoop):
 
     def _after_cell(self, result: SandboxResult) -> None:
         self.live.refresh(result, self.home.logger)
-        self.commands.last_result = result
+        self.last_result = result
         if result.outcome.state_lost:
             self._comms.clear()
         self._schedule_pump()

@@ -166,8 +166,7 @@ class MessageLoop(Kernel):
             self._publish_status("busy", "shell", running)
 
     def _abort_queues(self, subshell_id: str | None = None) -> None:
-        """After an error: cells that were sent already are not run."""
-        self._read_shell()
+        """After an error: cells that were there before its reply was sent are not run; an answer to it is."""
         for _, message in self._waiting:
             if message["header"]["msg_type"] == "execute_request":
                 message["aborted"] = True

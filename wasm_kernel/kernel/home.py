@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wasm_kernel.errors import ConfigurationError, SessionLocked, WasmKernelError
 from wasm_kernel.host import image
@@ -16,12 +17,14 @@ from wasm_kernel.kernel import notebook as notebooks
 from wasm_kernel.kernel.history import History
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import BadRecord, check_session_id
-from wasm_kernel.model.snapshots import Manifest
 from wasm_kernel.model.units import format_duration
 from wasm_kernel.sessions.catalog import create_session_folder, delete_session_workspace, prepared_root
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.notebooks import Opened, follow_notebook, forget_notebook, open_notebook_session
 from wasm_kernel.sessions.session import LiveSession
+
+if TYPE_CHECKING:
+    from wasm_kernel.model.snapshots import Manifest
 
 _RESTART_PATIENCE = 2.0  # the kernel before this one may still be on its way out
 

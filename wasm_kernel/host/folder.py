@@ -74,8 +74,9 @@ class Folder:
         made: How many folders were made in it so far.
     """
 
-    def __init__(self, root: Path, *, backslashes: bool = False) -> None:
-        self._root = os.open(root, _FOLDER)
+    def __init__(self, root: Path | int, *, backslashes: bool = False) -> None:
+        """``root`` may be a handle, which then belongs to this."""
+        self._root = root if isinstance(root, int) else os.open(root, _FOLDER)
         self._backslashes = backslashes
         self.made = 0
 
@@ -142,6 +143,11 @@ class Folder:
             return components(target)
         except PathRefused:
             raise PathRefused(f"{name!r} is a link to {target!r}, which may leave the workspace") from None
+
+    def enter(self, path: str | os.PathLike[str]) -> Folder:
+        """A folder below, with a handle of its own."""
+        with self._parent_of([*self._parts(path), "."]) as (folder, _):
+            return Folder(os.dup(folder), backslashes=self._backslashes)
 
     # ---- reading
 
@@ -232,32 +238,33 @@ class Folder:
         modified_ns: int | None = None,
     ) -> int:
         """Put a file there whole or not at all, folders included; the bytes written."""
+        with self.create(path, overwrite=overwrite) as new:
+            for block in blocks:
+                new.write(block)
+            new.finish(modified_ns)
+            return new.size
+
+    def create(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> NewFile:
+        """A file to be written bit by bit, folders included. It gets its name when it is finished."""
         with self._parent(path, create=True) as (folder, name):
             info = _stat(name, folder)
             if info is not None and not stat.S_ISREG(info.st_mode):
                 raise PathRefused(f"{os.fspath(path)!r} is there already, a {_kind(info.st_mode)}; choose another name")
             if info is not None and not overwrite:
                 raise FileExistsError(errno.EEXIST, "there is such a file already", os.fspath(path))
-            handle, temporary = open_temporary(TEMPORARY, 8, 0o666, folder=folder)
-            with os.fdopen(handle, "wb") as file:  # it stays open, and so locked, until it has its name
-                try:
-                    size = 0
-                    for block in blocks:
-                        size += file.write(block)
-                    file.flush()
-                    os.fsync(file.fileno())
-                    if modified_ns is not None:
-                        os.utime(file.fileno(), ns=(modified_ns, modified_ns))
-                    if overwrite:
-                        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-                    else:  # a link fails where somebody else was faster; a rename would overwrite
-                        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-                        os.unlink(temporary, dir_fd=folder)
-                except BaseException:
-                    with contextlib.suppress(OSError):
-                        os.unlink(temporary, dir_fd=folder)
-                    raise
-            return size
+            return NewFile(os.dup(folder), name, overwrite, info.st_size if info is not None else 0)
+
+    def move(self, path: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+        """Give something another name or folder; never one that is taken."""
+        with self._parent(path) as (folder, name), self._parent(target) as (other, new_name):
+            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if _stat(new_name, other) is not None:
+                raise FileExistsError(errno.EEXIST, "there is something of that name already", os.fspath(target))
+            if stat.S_ISDIR(info.st_mode):  # at worst it takes the place of an empty folder made just now
+                os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=other)
+            else:
+                os.link(name, new_name, src_dir_fd=folder, dst_dir_fd=other, follow_symlinks=False)
+                os.unlink(name, dir_fd=folder)
 
     def remove(self, path: str | os.PathLike[str], *, recursive: bool = False) -> None:
         """Delete a file, a link (not what it points to), or a folder."""
@@ -287,10 +294,79 @@ class Folder:
         with self._parent(path, create=True) as (folder, name):
             os.symlink(target, name, dir_fd=folder)
 
-    def make_folder(self, path: str | os.PathLike[str]) -> None:
+    def make_folder(self, path: str | os.PathLike[str], *, exist_ok: bool = True) -> None:
         """Make a folder, and those above it."""
-        with self._parent_of([*self._parts(path), "."], create=True):
-            pass
+        if exist_ok:
+            with self._parent_of([*self._parts(path), "."], create=True):
+                return
+        with self._parent(path, create=True) as (folder, name):
+            os.mkdir(name, dir_fd=folder)
+            self.made += 1
+
+
+class NewFile:
+    """A file on its way: under a name that the guest cannot see, until `finish`. A context manager takes it away unless
+    it was finished.
+
+    Attributes:
+        size: The bytes written so far.
+        replaces: How large the file is whose place it will take.
+    """
+
+    def __init__(self, folder: int, name: str, overwrite: bool, replaces: int) -> None:
+        self._folder, self._name, self._overwrite = folder, name, overwrite
+        self.size, self.replaces = 0, replaces
+        try:
+            handle, self._temporary = open_temporary(TEMPORARY, 8, 0o666, folder=folder)
+        except BaseException:
+            os.close(folder)
+            raise
+        self._file: IO[bytes] | None = os.fdopen(handle, "wb")  # open, and so locked, until it has its name
+
+    def __enter__(self) -> NewFile:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.discard()
+
+    def write(self, block: bytes | bytearray) -> None:
+        """Add to it."""
+        if self._file is None:
+            raise ValueError("the file is finished or discarded")
+        self.size += self._file.write(block)
+
+    def finish(self, modified_ns: int | None = None) -> os.stat_result:
+        """Make it last, and visible; what it is then."""
+        if self._file is None:
+            raise ValueError("the file is finished or discarded")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        if modified_ns is not None:
+            os.utime(self._file.fileno(), ns=(modified_ns, modified_ns))
+        if self._overwrite:
+            os.rename(self._temporary, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        else:  # a link fails where somebody else was faster; a rename would overwrite
+            here = self._folder
+            os.link(self._temporary, self._name, src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False)
+            os.unlink(self._temporary, dir_fd=here)
+        self._temporary = ""
+        info = os.fstat(self._file.fileno())
+        self.discard()
+        return info
+
+    def discard(self) -> None:
+        """Take it away, unless it was finished."""
+        if self._file is None:
+            return
+        file, self._file = self._file, None
+        try:
+            if self._temporary:
+                with contextlib.suppress(OSError):
+                    os.unlink(self._temporary, dir_fd=self._folder)
+        finally:
+            with contextlib.suppress(OSError):  # what a full disk did not take
+                file.close()
+            os.close(self._folder)
 
 
 def _entries(folder: int, prefix: str, strict: bool) -> list[Item]:

@@ -76,10 +76,15 @@ def open_temporary(prefix: str, length: int, mode: int, *, folder: int | None = 
     while True:
         name = f"{prefix}{secrets.token_hex(length)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        handle = os.open(name, flags, mode, dir_fd=folder)
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        if os.fstat(handle).st_nlink:
-            return handle, name
+        try:
+            handle = os.open(name, flags, mode, dir_fd=folder)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if os.fstat(handle).st_nlink:
+                return handle, name
+        except KeyboardInterrupt:  # nobody would know its name
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+            raise
         os.close(handle)  # swept before it was locked
 
 

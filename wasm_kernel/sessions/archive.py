@@ -84,8 +84,8 @@ def _export(
     with folder:
         count = _counter(sum(item.size for item in folder.items()), on_progress) if on_progress is not None else None
         handle, temporary = open_temporary(f"{target.parent}/.{target.name}.part-", 8, 0o666)
-        with os.fdopen(handle, "wb") as file:  # it stays open, and so locked, until it has its name
-            try:
+        try:
+            with os.fdopen(handle, "wb") as file:  # it stays open, and so locked, until it has its name
                 with writer(file) as add:
                     with contextlib.suppress(BadRecord):
                         record = read_record(root / session_id)
@@ -100,9 +100,9 @@ def _export(
                 file.flush()
                 os.fsync(file.fileno())
                 Path(temporary).replace(target)
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
     sync_folder(target.parent)
     logger.info("session.exported", session_id=session_id, target=str(target))
 

@@ -106,7 +106,7 @@ def prune_sessions(
     else:
         result = carry_out(root, decided, logger, workers=workers)
         removal.sweep_temporaries(found.temporaries)
-        _collect_snapshots(root)
+        collect_snapshots_of_the_gone(root)
     logger.info(
         "session.prune.completed",
         deleted_count=len(result.deleted_sessions),
@@ -117,15 +117,16 @@ def prune_sessions(
     return result
 
 
-def _collect_snapshots(root: Path) -> None:
-    """The space of snapshots whose sessions are gone; if somebody takes one just now, the next prune gives it back."""
+def collect_snapshots_of_the_gone(root: Path) -> int:
+    """Give back the space of snapshots whose sessions are gone; the bytes. If somebody takes one now, the next does."""
     folder = root / ledger.STATE_FOLDER / "snapshots"
     if folder.is_dir():
         from wasm_kernel.host.chunks import ChunkStore
         from wasm_kernel.model.snapshots import chunks_of
 
         with contextlib.suppress(WasmKernelError, OSError), contextlib.closing(ChunkStore(folder)) as store:
-            store.collect(chunks_of)
+            return store.collect(chunks_of).freed
+    return 0
 
 
 def existing_root(workspace_root: Path | str | None) -> Path:

@@ -3,74 +3,83 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from wasm_kernel.apps import cli_config, cli_sessions, cli_snapshots, completion
+from wasm_kernel.apps.cli_output import complain, console, plainly, show_json, table
+from wasm_kernel.apps.cli_parser import (
+    DONE,
+    EXIT_CODES,
+    FAILED,
+    INTERRUPTED,
+    NOTHING,
+    USAGE,
+    Command,
+    Help,
+    NotThere,
+    Parser,
+    add,
+)
 from wasm_kernel.errors import ConfigurationError, WasmKernelError
 
-DONE, FAILED, USAGE, NOTHING, INTERRUPTED = 0, 1, 2, 3, 130
-_EXIT_CODES = """exit codes:
-  0    done
-  1    it failed, or was done only in part
-  2    the command line is wrong
-  3    what was asked for is not there
-  130  interrupted
-  `run` exits with the program's own status"""
-
-Command = Callable[[argparse.Namespace], int]
+_EXAMPLES = """examples:
+  wasm-kernel install                           set everything up, once
+  wasm-kernel run analysis.py                   a program in a throwaway sandbox
+  wasm-kernel sessions list                     what there is, how large
+  wasm-kernel prune --older-than 30d --dry-run  what would go
+  wasm-kernel COMMAND --help                    more examples"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
+    if arguments[:2] == ["completion", "words"]:  # asked by a shell, about words that may look like options
+        with contextlib.suppress(Exception):
+            completion.show_words(parser, arguments[2:])
+        return DONE
     options = parser.parse_args(arguments)
     if getattr(options, "command", None) is None:
         parser.print_help()
         return USAGE
     command: Command = options.command
     try:
-        return command(options)
-    except ConfigurationError as e:
-        return _complain(str(e), USAGE)
-    except WasmKernelError as e:
-        return _complain(str(e), FAILED)
-    except KeyboardInterrupt:
-        return _complain("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()
+        code = command(options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # whoever read this has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-
-
-def _complain(text: str, code: int) -> int:
-    print(f"wasm-kernel: {text}", file=sys.stderr)
-    return code
+    except (NotThere, FileNotFoundError) as e:
+        return complain(plainly(e), NOTHING)
+    except ConfigurationError as e:
+        return complain(plainly(e), USAGE)
+    except (WasmKernelError, OSError) as e:
+        return complain(plainly(e), FAILED)
+    except KeyboardInterrupt:
+        return complain("interrupted; nothing is left half done, run it again to go on", INTERRUPTED)
 
 
 def _parser() -> argparse.ArgumentParser:
     from wasm_kernel import __version__
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="wasm-kernel",
         description="A Jupyter kernel in which every notebook is its own sealed, resumable computer.",
-        epilog=_EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"{_EXAMPLES}\n\n{EXIT_CODES}",
+        formatter_class=Help,
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"wasm-kernel {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-
-    def add(where: Any, name: str, command: Command | None, text: str) -> argparse.ArgumentParser:
-        made: argparse.ArgumentParser = where.add_parser(
-            name, help=text, description=text, epilog=_EXIT_CODES, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
-        if command is not None:
-            made.set_defaults(command=command)
-        return made
 
     install = add(commands, "install", install_command, "Build the image and register the kernel with Jupyter.")
     place = install.add_mutually_exclusive_group()
@@ -86,19 +95,43 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--metered", action="store_true", help="also the flavour that counts fuel")
     build.add_argument("--force", action="store_true", help="build everything anew")
     build.add_argument("--json", action="store_true", help="report progress as JSON lines")
-    info = add(parts, "info", image_info_command, "Show what the image is made of.")
-    info.add_argument("--json", action="store_true")
-    clean = add(parts, "clean", image_clean_command, "Delete images that this version does not use.")
+    add(
+        parts,
+        "info",
+        image_info_command,
+        "Show what the image is made of.",
+        shape='{"key": "5ba2…", "cache": "/home/ada/.cache/wasm-kernel", "parts": [\n'
+        '  {"part": "base", "key": "5ba2…", "built": true, "bytes": 1024,\n   "path": "/home/ada/…"}]}',
+    )
+    clean = add(
+        parts,
+        "clean",
+        image_clean_command,
+        "Delete images that this version does not use.",
+        shape='{"dry_run": false, "deleted": [\n  {"part": "base", "key": "5ba2…", "bytes": 1024}],\n'
+        ' "reclaimed_bytes": 1024}',
+    )
     clean.add_argument("--all", action="store_true", help="the present one, too")
     clean.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
 
-    doctor = add(commands, "doctor", doctor_command, "Check everything the kernel needs, and say what to do.")
+    doctor = add(
+        commands,
+        "doctor",
+        doctor_command,
+        "Check everything the kernel needs, and say what to do.",
+        shape='[{"what": "Image", "ok": false, "detail": "not built",\n  "remedy": "run `wasm-kernel install`"}]',
+    )
     doctor.add_argument(
         "--deep", action="store_true", help="also read the whole image and compare it with what was built"
     )
-    doctor.add_argument("--json", action="store_true")
 
-    run = add(commands, "run", run_command, "Run a Python program in a throwaway sandbox.")
+    run = add(
+        commands,
+        "run",
+        run_command,
+        "Run a Python program in a throwaway sandbox.",
+        codes=f"{EXIT_CODES}\n  and the program's own exit status",
+    )
     run.add_argument("-c", dest="code", metavar="CODE", help="code given here instead of a file")
     run.add_argument("file", nargs="?", metavar="FILE", help="a Python file, or - for standard input")
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARG", help="the program's sys.argv[1:]")
@@ -106,6 +139,10 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--timeout", metavar="S", help="seconds it may take: 90, 5m")
     run.add_argument("--memory", metavar="M", help="memory it may use: 512M, 2G")
     run.add_argument("--json", action="store_true", help="print everything it gave as one JSON object")
+    cli_sessions.register(commands)
+    cli_snapshots.register(commands)
+    cli_config.register(commands)
+    completion.register(commands)
     return parser
 
 
@@ -161,10 +198,11 @@ def image_info_command(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"key": parts.base.key, "cache": str(cache.cache_root()), "parts": rows}, indent=2))
     else:
-        _table(
+        table(
             ["part", "key", "built", "size"],
             [[r["part"], r["key"], "yes" if r["built"] else "no", _size(r["bytes"])] for r in rows],
             title=f"Image {parts.base.key} in {cache.cache_root()}",
+            numbers=(3,),
         )
     return DONE if all(r["built"] for r in rows if not r["part"].endswith("metered")) else NOTHING
 
@@ -176,16 +214,18 @@ def image_clean_command(options: argparse.Namespace) -> int:
     parts = image.parts()
     keep = set() if options.all else {*parts.all(), *parts.metered()}
     doomed = [e for kind in ("runtime", "site", "code", "filter", "base") for e in cache.entries(kind) if e not in keep]
-    if not doomed:
-        print("Nothing to delete.")
-        return NOTHING
-    total = 0
+    deleted: list[dict[str, Any]] = []
     for entry in doomed:
         size = cache.folder_bytes(entry.path) if options.dry_run else cache.remove(entry)
-        total += size
-        print(f"{'Would delete' if options.dry_run else 'Deleted'} {entry.kind}/{entry.key}, {_size(size)}")
-    print(f"{_size(total)} in all")
-    return DONE
+        deleted.append({"part": entry.kind, "key": entry.key, "bytes": size})
+        if not options.json:
+            print(f"{'Would delete' if options.dry_run else 'Deleted'} {entry.kind}/{entry.key}, {_size(size)}")
+    total = sum(d["bytes"] for d in deleted)
+    if options.json:
+        show_json({"dry_run": options.dry_run, "deleted": deleted, "reclaimed_bytes": total})
+    else:
+        print(f"{_size(total)} in all" if doomed else "Nothing to delete.")
+    return DONE if doomed else NOTHING
 
 
 def doctor_command(options: argparse.Namespace) -> int:
@@ -196,13 +236,13 @@ def doctor_command(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([asdict(f) for f in findings], indent=2))
     else:
-        console = _console()
+        screen = console()
         for finding in findings:
             mark = "[green]✓[/]" if finding.ok else "[red]✗[/]"
-            console.print(f"{mark} [bold]{finding.what}[/]: ", end="")
-            console.print(finding.detail, markup=False, highlight=False, soft_wrap=True)
+            screen.print(f"{mark} [bold]{finding.what}[/]: ", end="")
+            screen.print(finding.detail, markup=False, highlight=False, soft_wrap=True)
             if not finding.ok:
-                console.print(f"    → {finding.remedy}", markup=False, highlight=False, soft_wrap=True)
+                screen.print(f"    → {finding.remedy}", markup=False, highlight=False, soft_wrap=True)
     return DONE if all(f.ok for f in findings) else FAILED
 
 
@@ -238,7 +278,7 @@ def run_command(options: argparse.Namespace) -> int:
             raise EOFError
         return line.rstrip("\n")
 
-    with ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         folder = options.workspace or stack.enter_context(tempfile.TemporaryDirectory(prefix="wasm-kernel-run-"))
         sandbox = Sandbox(ready_image(), prepared(folder), policy)
         stack.callback(sandbox.close)
@@ -267,26 +307,6 @@ def _program(options: argparse.Namespace) -> tuple[str, str, list[str]]:
         raise ConfigurationError(f"cannot read {options.file!r}: {e.strerror}") from None
     except UnicodeDecodeError as e:
         raise ConfigurationError(f"{options.file!r} is not UTF-8 text: {e.reason} at byte {e.start}") from None
-
-
-# ---- showing
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console(highlight=False)
-
-
-def _table(head: list[str], rows: list[list[str]], title: str) -> None:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for name in head:
-        table.add_column(name, justify="right" if name == "size" else "left")
-    for row in rows:
-        table.add_row(*row)
-    _console().print(table)
 
 
 def _size(size: int) -> str:

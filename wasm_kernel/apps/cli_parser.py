@@ -1,0 +1,221 @@
+"""What the commands' parsers share: exit codes, help with examples, one-line complaints, common options."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from wasm_kernel.apps.cli_output import complain
+from wasm_kernel.errors import ConfigurationError, WasmKernelError
+from wasm_kernel.model.records import is_session_id, is_uuid
+from wasm_kernel.model.units import parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from wasm_kernel.sessions.log import SandboxLogger
+
+DONE, FAILED, USAGE, NOTHING, INTERRUPTED = 0, 1, 2, 3, 130
+EXIT_CODES = """exit codes:
+  0    done
+  1    it failed, or was done only in part
+  2    the command line is wrong
+  3    what was asked for is not there, or there is nothing to do
+  130  interrupted"""
+
+Command = Callable[[argparse.Namespace], int]
+_LEAST_PREFIX = 4
+
+
+class NotThere(WasmKernelError):
+    """What was asked for does not exist."""
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Keeps paragraphs as they are written, and commands on the line of what they do."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        """Count how far commands are indented, which argparse forgets."""
+        super().add_argument(action)
+        if isinstance(action, argparse._SubParsersAction):
+            self._action_max_length += 2
+
+
+class Parser(argparse.ArgumentParser):
+    """Complains in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with exit code 2."""
+        raise SystemExit(complain(f"{message}; see `{self.prog} --help`", USAGE))
+
+
+def add(
+    where: Any,
+    name: str,
+    command: Command | None,
+    text: str,
+    *,
+    more: str = "",
+    examples: str = "",
+    shape: str = "",
+    codes: str = EXIT_CODES,
+) -> Parser:
+    """A command. ``shape`` is an example of what it gives with --json, which it has then."""
+    parts = [more, f"examples:\n{_indented(examples)}" if examples else ""]
+    parts += [f"--json gives:\n{_indented(shape)}" if shape else "", codes]
+    made: Parser = where.add_parser(
+        name,
+        help=text,
+        description=text,
+        epilog="\n\n".join(part for part in parts if part),
+        formatter_class=Help,
+        allow_abbrev=False,
+    )
+    if shape:
+        made.add_argument("--json", action="store_true", help="print the result as JSON")
+    if command is not None:
+        made.set_defaults(command=command)
+    return made
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.strip().splitlines())
+
+
+def add_root(parser: Parser) -> None:
+    """Where the sessions are."""
+    parser.add_argument(
+        "--workspace-root", metavar="FOLDER", help="the folder with the sessions (default: the kernel's)"
+    )
+
+
+def add_consent(parser: Parser) -> None:
+    """For what deletes."""
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask; needed where there is no terminal")
+
+
+def add_target(parser: Parser, default: str) -> None:
+    """For what writes a file."""
+    parser.add_argument("target", nargs="?", metavar="FILE", help=f"file or folder to write to (default: {default})")
+    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+
+
+# ---- values
+
+
+def duration(text: str) -> float:
+    """Seconds."""
+    return float(_checked(parse_duration, text))
+
+
+def size(text: str) -> int:
+    """Bytes."""
+    return int(_checked(parse_size, text))
+
+
+def number(text: str) -> int:
+    """A count."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+    return int(text)
+
+
+def _checked(parse: Callable[[str], float], text: str) -> float:
+    try:
+        return parse(text)
+    except ConfigurationError as e:
+        raise argparse.ArgumentTypeError(str(e)) from None
+
+
+def root_of(options: argparse.Namespace, *, make: bool = False) -> Path:
+    """The workspace root a command works on; it has to be there, unless it will be made."""
+    from wasm_kernel.apps.cli_config import configured_root
+    from wasm_kernel.sessions.pruning import existing_root
+
+    root = Path(options.workspace_root).expanduser() if options.workspace_root is not None else configured_root()
+    if options.workspace_root is None and not make and not root.exists():
+        raise NotThere(
+            f"there are no sessions yet: {str(root)!r} does not exist; --workspace-root names another folder"
+        )
+    return root.absolute() if make else existing_root(root)
+
+
+def session_ids(root: Path) -> list[str]:
+    """Everything below a root that can be a session."""
+    with os.scandir(root) as entries:
+        return [e.name for e in entries if is_session_id(e.name) and (e.is_dir() or e.is_symlink())]
+
+
+def snapshot_ids(root: Path) -> dict[str, str]:
+    """Every snapshot's id, and whose it is."""
+    from wasm_kernel.host import manifests
+    from wasm_kernel.host.ledger import STATE_FOLDER
+
+    return {name: group for group, name in manifests.names(root / STATE_FOLDER / "snapshots" / "manifests", None)}
+
+
+def session_of(root: Path, wanted: str) -> str:
+    """A session by its id, or by how its id begins."""
+    return _found(wanted, session_ids(root), "session", f"in {str(root)!r}; `wasm-kernel sessions list`")
+
+
+def snapshot_of(root: Path, wanted: str) -> str:
+    """A snapshot by its id, or by how its id begins."""
+    return _found(wanted, snapshot_ids(root), "snapshot", f"in {str(root)!r}; `wasm-kernel snapshots list`")
+
+
+def _found(wanted: str, ids: Iterable[str], what: str, where: str) -> str:
+    ids = list(ids)
+    if wanted in ids:
+        return wanted
+    if not is_session_id(wanted.rstrip("-")):
+        raise ConfigurationError(f"{wanted!r} is no {what}'s id; an id has letters, digits and hyphens")
+    fitting = (
+        [name for name in ids if is_uuid(name) and name.startswith(wanted)] if len(wanted) >= _LEAST_PREFIX else []
+    )
+    if len(fitting) > 1:
+        raise ConfigurationError(f"{wanted!r} begins the ids of {len(fitting)} {what}s; type more of it")
+    if not fitting:
+        raise NotThere(f"there is no {what} {wanted!r} {where} shows which there are")
+    return fitting[0]
+
+
+def target_of(options: argparse.Namespace, default: str) -> Path:
+    """The file to write to."""
+    target = Path(options.target or ".")
+    target = target / default if target.is_dir() else target
+    if not target.parent.is_dir():
+        raise ConfigurationError(f"the folder {str(target.parent)!r} is not there; make it first")
+    if target.exists() and not options.force:
+        raise ConfigurationError(f"{str(target)!r} is there already; add --force to replace it, or give another name")
+    return target
+
+
+# ---- consent
+
+
+def check_consent(options: argparse.Namespace) -> None:
+    """Somebody has agreed, or can be asked, or nothing is deleted."""
+    if not (options.yes or options.dry_run or (sys.stdin.isatty() and sys.stderr.isatty())):
+        raise ConfigurationError("there is no terminal to ask on; add --yes to delete, or --dry-run to look first")
+
+
+def agreed(options: argparse.Namespace, question: str) -> bool:
+    """Whether to go on."""
+    if options.yes:
+        return True
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        return True
+    complain("nothing was deleted", FAILED)
+    return False
+
+
+def quiet() -> SandboxLogger:
+    """The commands say themselves what happened."""
+    from wasm_kernel.sessions.log import SandboxLogger
+
+    return SandboxLogger(level="error")

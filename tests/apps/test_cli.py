@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.apps.terminal import Main
 from wasm_kernel.apps import cli, doctor
 
 
@@ -131,13 +133,34 @@ def _all_parsers(parser: Any) -> list[Any]:
     return found
 
 
-def test_every_command_has_help_with_the_exit_codes_and_is_in_the_readme() -> None:
+def _is_in(readme: str, prog: str) -> bool:
+    """Whether a command is named, as `wasm-kernel a b` or as `wasm-kernel a b|c`."""
+    *above, last = prog.split()
+    lines = re.findall(rf"`{' '.join(above)} ([a-z|]+)", readme.replace("\\|", "|"))
+    return any(last in line.split("|") for line in lines)
+
+
+def test_every_command_has_help_with_the_exit_codes_and_is_in_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     for parser in _all_parsers(cli._parser()):
         text = parser.format_help()
         assert "exit codes" in text, parser.prog
+        assert max(map(len, text.splitlines())) <= 80, f"{parser.prog}:\n{text}"
         if parser._defaults.get("command"):
-            assert parser.prog in readme, f"`{parser.prog}` is not in the README"
+            assert _is_in(readme, parser.prog), f"`{parser.prog}` is not in the README"
+
+
+def test_what_deletes_has_a_dry_run_and_what_looks_has_json() -> None:
+    for parser in _all_parsers(cli._parser()):
+        known = parser._option_string_actions
+        name = parser.prog.split()[-1]
+        if name in ("delete", "prune", "clean"):
+            assert "--dry-run" in known, parser.prog
+        if parser._defaults.get("command") and name not in ("install", "completion"):
+            assert "--json" in known, parser.prog
+        if parser.prog.split()[1:2] in (["sessions"], ["snapshots"], ["prune"]) and parser._defaults.get("command"):
+            assert "--workspace-root" in known, parser.prog
 
 
 def test_no_command_shows_the_help() -> None:
@@ -217,3 +240,33 @@ def test_a_build_can_be_interrupted_and_leaves_nothing(tmp_path: Path) -> None:
     assert process.returncode == 130
     left = [p for kind in ("runtime", "site", "code", "base") for p in (tmp_path / "cache" / kind).glob("*")]
     assert left == []
+
+
+# ---- config
+
+
+def test_config(root: Path, main: Main, tmp_path: Path) -> None:
+    file = tmp_path / "jupyter" / "jupyter_wasm_kernel_config.py"
+    code, out, _ = main("config", "path")
+    assert (code, out) == (3, f"{file}\n")
+    assert main.json("config")["settings"]["checkpoint_count"] == 30
+    assert main("config", "--generate")[0] == 0
+    assert "c.WasmKernel.workspace_root" in file.read_text()
+    assert main("config", "path")[0] == 0
+    assert main("config", "--generate")[0] == 2, "it would replace the file"
+    file.write_text("c.WasmKernel.checkpoint_count = 7")
+    assert main.json("config", "show")["settings"]["checkpoint_count"] == 7
+    assert main.json("config")["files"] == [str(file)]
+    assert "checkpoint_count\t7\tset" in main("config")[1]
+    assert main("config", "--generate", "--force")[0] == 0
+    assert main("config", "what")[0] == 2
+
+
+def test_image_and_doctor_as_json(root: Path, main: Main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    main.json("image", "info")
+    main.json("doctor", code=main("doctor")[0])
+    monkeypatch.setenv("WASM_KERNEL_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache" / "base" / "0123").mkdir(parents=True)
+    dry = main.json("image", "clean", "--dry-run")
+    assert main.json("image", "clean") == {**dry, "dry_run": False}
+    assert main.json("image", "clean", code=3)["deleted"] == []

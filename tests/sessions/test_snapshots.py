@@ -717,8 +717,7 @@ def test_captures_that_build_upon_a_lost_one_are_lost_too(sessions: Opened, root
     captures = []
     for code in ("y = list(range(200_000))", "z = 3"):
         say(sandbox, code)
-        captures.append(live.sandbox.capture(recorder.split, everything=recorder.wants_everything))
-        recorder.captured(captures[-1].memory)
+        captures.append(recorder.capture())
     commit, Take.commit = Take.commit, lambda *a: (_ for _ in ()).throw(OSError(28, "full"))  # type: ignore[assignment,method-assign]
     try:
         with pytest.raises(OSError, match="full"):

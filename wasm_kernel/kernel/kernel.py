@@ -759,16 +759,18 @@ class WasmKernel(MessageLoop):
     def _leave(self, live: LiveSession) -> None:
         """What this kernel leaves behind for the next."""
         end = time.monotonic() + _END_PATIENCE
-        while self._running is not None and time.monotonic() < end:
+        here = threading.current_thread() is threading.main_thread()  # then the loop stands still meanwhile
+        while not here and not self._at_rest() and time.monotonic() < end:
             time.sleep(0.01)  # it was interrupted; what it changed so far counts
         if self._restarting:
             live.note(fresh_start=True)
-        elif not self.home.temporary:
-            with contextlib.suppress(WasmKernelError, OSError):
-                self.timeline.take_at_close()
-        if self._timeline is not None:
-            self._timeline.close()
+        if self.checkpoint or self._timeline is not None:
+            self.timeline.close(take=not self._restarting and not self.home.temporary)
         self.home.leave(live)
+
+    def _at_rest(self) -> bool:
+        """Whether no cell runs, nor wants its checkpoint, nor anybody asks the guest something."""
+        return self._running is None and self._finished is None and not self._guest.locked()
 
     def end(self) -> None:
         """The guest's memory goes; its files stay."""

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from wasm_kernel.errors import ConfigurationError, SandboxClosed, WasmKernelError
+from wasm_kernel.errors import ConfigurationError, SandboxBusy, SandboxClosed, WasmKernelError
 from wasm_kernel.host.memory import CapturedMemory
 from wasm_kernel.host.sandbox import Captured
 from wasm_kernel.model.outcome import SandboxResult
@@ -28,6 +28,7 @@ _PAUSE = 0.15  # seconds without another cell before checkpoints are written
 _MOST_WAIT = 1.0  # however fast cells follow each other
 _FEWEST = 2  # checkpoints that stay however large they are
 _COLLECT_EVERY = 100  # checkpoints that went
+_CLOSE_PATIENCE = 2.0  # seconds
 
 
 @dataclass
@@ -132,7 +133,7 @@ class Timeline:
     async def _capture(self) -> Captured:
         """Called with the guest's lock held."""
         recorder = self._recorder
-        everything = recorder.wants_everything
+        everything = recorder.begin_capture()
         guest: Captured = await self._kernel.in_guest(
             lambda s, deliver: s.begin_capture(deliver, recorder.split, everything=everything), None
         )
@@ -257,8 +258,7 @@ class Timeline:
         kernel = self._kernel
         if kernel.live.sandbox.fresh:
             return  # nothing ran: there is nothing to come back to
-        guest = kernel.live.sandbox.capture(self._recorder.split, everything=self._recorder.wants_everything)
-        self._recorder.captured(guest.memory)
+        guest = self._capture_patiently()
         with contextlib.suppress(Exception):
             pending = _Pending(guest, "session_close", kernel.execution_count, self._variables, {})
             with self._guard:
@@ -266,9 +266,23 @@ class Timeline:
             self._flush()
             pending.written.result()
 
-    def close(self) -> None:
-        """No more snapshots."""
-        self._closed = True
+    def _capture_patiently(self) -> Captured:
+        end = time.monotonic() + _CLOSE_PATIENCE
+        while True:
+            try:
+                return self._recorder.capture()
+            except SandboxBusy:  # a completion, or the checkpoint of the last cell
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
+
+    def close(self, *, take: bool) -> None:
+        """No more snapshots but, if asked for, the one that the next kernel goes on from. Blocks."""
+        self._closed = True  # what was captured before that and is not on its way yet is part of this one
+        if take:
+            with contextlib.suppress(WasmKernelError, OSError):
+                self.take_at_close()
+        self._flush()
         self._writer.shutdown(wait=True)
 
     # ---- going back

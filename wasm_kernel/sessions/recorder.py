@@ -54,6 +54,7 @@ class Recorder:
         self._split: set[int] = set()  # chunks of it that are known page by page
         self._all = True  # the next capture has to give everything: what is stored is not known
         self._broken = False  # a capture was lost: the table does not hold what later ones build upon
+        self._begun = False  # a capture that `captured` has not heard of: what it gave may be lost
         self._lock = threading.Lock()  # one snapshot at a time
         self._unsaved = 0  # captures whose files are still to be read
         self._saved = threading.Condition()
@@ -63,10 +64,11 @@ class Recorder:
 
     # ---- taking
 
-    @property
-    def wants_everything(self) -> bool:
-        """What the next capture has to be asked for."""
-        return self._all or not self._last_is_there()
+    def begin_capture(self) -> bool:
+        """Whether the capture that begins now has to give everything. `captured` follows, or the next one has to."""
+        everything = self._all or self._begun or not self._last_is_there()
+        self._begun = True
+        return everything
 
     def _last_is_there(self) -> bool:
         """Whether what the next snapshot builds upon is still stored: nobody collects what a manifest refers to."""
@@ -86,6 +88,7 @@ class Recorder:
         """The guest was just captured. ``files``: until they are saved, it must not change them."""
         if files:
             self.expect_files()
+        self._begun = False
         # Known now, not when it is written: the next capture may come before that.
         if memory.everything:
             self._all = False
@@ -206,9 +209,14 @@ class Recorder:
 
     def take(self, trigger: str, **details: Any) -> Snapshot:
         """Capture and store, waited for."""
-        guest = self._sandbox.capture(self._split, everything=self.wants_everything)
-        self.captured(guest.memory)
+        guest = self.capture()
         return self.write(guest, trigger, **details)
+
+    def capture(self) -> Captured:
+        """Capture, waited for; `write` it next."""
+        guest = self._sandbox.capture(self._split, everything=self.begin_capture())
+        self.captured(guest.memory)
+        return guest
 
     # ---- restoring
 
@@ -248,6 +256,7 @@ class Recorder:
         self._table = dict(manifest.table) if manifest.entry else {}
         self._split = {number for number, names in self._table.items() if len(names) > 1}
         self.last, self._all, self._broken, self.files = manifest.snapshot, False, False, None
+        self._begun = False
 
     def _piece(self, name: bytes, length: int) -> bytes:
         return bytes(length) if name == ZERO else self.store.read_chunk(name)[: length or None]

@@ -166,6 +166,13 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
+    """What Jupyter Server loads: `wasm_kernel.server`."""
+    from importlib import import_module
+
+    return [{"module": __name__, "app": import_module(f"{__name__}.server.extension").WasmKernelExtension}]
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER})
 

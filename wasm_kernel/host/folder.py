@@ -252,7 +252,7 @@ class Folder:
                 raise PathRefused(f"{os.fspath(path)!r} is there already, a {_kind(info.st_mode)}; choose another name")
             if info is not None and not overwrite:
                 raise FileExistsError(errno.EEXIST, "there is such a file already", os.fspath(path))
-            return NewFile(os.dup(folder), name, overwrite, info.st_size if info is not None else 0)
+            return NewFile(os.dup(folder), name, overwrite)
 
     def move(self, path: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
         """Give something another name or folder; never one that is taken."""
@@ -310,12 +310,11 @@ class NewFile:
 
     Attributes:
         size: The bytes written so far.
-        replaces: How large the file is whose place it will take.
     """
 
-    def __init__(self, folder: int, name: str, overwrite: bool, replaces: int) -> None:
+    def __init__(self, folder: int, name: str, overwrite: bool) -> None:
         self._folder, self._name, self._overwrite = folder, name, overwrite
-        self.size, self.replaces = 0, replaces
+        self.size = 0
         try:
             handle, self._temporary = open_temporary(TEMPORARY, 8, 0o666, folder=folder)
         except BaseException:

@@ -78,8 +78,8 @@ class SessionHandler(ExtensionHandlerMixin, APIHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Errors are problem documents."""
         error = kwargs.get("exc_info", (None, None, None))[1]
-        for name in ("Content-Disposition", "Content-Length", "Accept-Ranges", "Last-Modified", "Etag"):
-            self.clear_header(name)
+        for name, value in error.headers.items() if isinstance(error, Problem) else ():
+            self.set_header(name, value)
         self.content_type = problems.MEDIA_TYPE
         self.finish(json.dumps(problems.document(status_code, error)))
 
@@ -227,8 +227,7 @@ class FileHandler(SessionHandler):
         try:
             span = byte_range(wanted, info.st_size)
         except RangeNotSatisfiable as e:
-            self.set_header("Content-Range", f"bytes */{info.st_size}")
-            raise Problem(416, str(e)) from None
+            raise Problem(416, str(e), headers={"Content-Range": f"bytes */{info.st_size}"}) from None
         if span is not None:
             self.set_status(206)
             self.set_header("Content-Range", f"bytes {span[0]}-{span[1] - 1}/{info.st_size}")
@@ -456,13 +455,18 @@ class ArchiveHandler(SessionHandler):
         if self.request.method == "HEAD":
             return
         blocks = self._blocks(session_id, selection)
+        sent = False
         try:
-            while (block := await self.ours.in_thread(next, blocks, None)) is not None:
-                self.write(block)
-                await self.flush()
+            with as_problems():
+                while (block := await self.ours.in_thread(next, blocks, None)) is not None:
+                    self.write(block)
+                    sent = True
+                    await self.flush()
         except StreamClosedError:
             return
         except (OSError, ValueError, web.HTTPError) as e:
+            if not sent:
+                raise
             self.log.warning("wasm_kernel: a zip ended early: %s", e)
             self.cut_off()
         finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -37,9 +37,9 @@ _BY_ERRNO = {
 class Problem(web.HTTPError):
     """An answer that says what is wrong. ``more`` goes into the document beside title, status and detail."""
 
-    def __init__(self, status: int, detail: str, **more: Any) -> None:
+    def __init__(self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any) -> None:
         super().__init__(status, detail)
-        self.detail, self.more = detail, more
+        self.detail, self.headers, self.more = detail, headers or {}, more
 
 
 @contextlib.contextmanager

@@ -1,0 +1,190 @@
+"""A Jupyter server with the extension, as an installation enables it, under a prefix as a hub's."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sessions.helpers import make_session
+from wasm_kernel.model.names import key_of
+
+BASE = "/user/ann"
+QUOTA = 700 << 20
+CONFIG = Path(__file__).parents[2] / "jupyter-config" / "wasm_kernel.json"
+
+
+@dataclass
+class Answer:
+    """What came back, all of it."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Server:
+    """A server that runs. Requests are sent as they are: no client mends a path."""
+
+    port: int
+    token: str
+    root: Path
+    process: subprocess.Popen[bytes]
+    log: Path
+    authorized: dict[str, str] = field(default_factory=dict)
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+
+    def request(
+        self, method: str, path: str, *, body: Any = None, headers: Mapping[str, str] | None = None, login: bool = True
+    ) -> Answer:
+        connection = self.connect()
+        try:
+            connection.request(
+                method, f"{BASE}/{path}", body, {**(self.authorized if login else {}), **(headers or {})}
+            )
+            answer = connection.getresponse()
+            return Answer(answer.status, dict(answer.headers), answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    # ---- its memory
+
+    def forget_peak(self) -> int:
+        """Begin to look for the largest amount of memory anew; how much it is now."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+        return self.peak()
+
+    def peak(self) -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) << 10
+
+
+@dataclass
+class Session:
+    """A session, and requests about its files."""
+
+    server: Server
+    id: str
+
+    @property
+    def folder(self) -> Path:
+        return self.server.root / self.id
+
+    def url(self, what: str) -> str:
+        return f"wasm-kernel/sessions/{self.id}/{what}"
+
+    def file(self, path: str | bytes) -> str:
+        return self.url(f"files/{key_of(os.fsdecode(path))}")
+
+    def get(self, path: str | bytes, query: str = "", **headers: str) -> Answer:
+        return self.server.get(self.file(path) + query, **headers)
+
+    def put(self, path: str | bytes, body: Any, query: str = "", **headers: str) -> Answer:
+        return self.server.request("PUT", self.file(path) + query, body=body, headers=headers)
+
+    def post(self, path: str | bytes, query: str) -> Answer:
+        return self.server.request("POST", self.file(path) + query)
+
+    def delete(self, path: str | bytes, query: str = "") -> Answer:
+        return self.server.request("DELETE", self.file(path) + query)
+
+    def leftovers(self) -> list[str]:
+        """Uploads that were begun and are still there."""
+        return [str(p.relative_to(self.folder)) for p in self.folder.rglob(".metadata.json.*")]
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    home = tmp_path_factory.mktemp("server")
+    root = home / "workspace"
+    root.mkdir()
+    enabled = home / "etc" / "jupyter_server_config.d"
+    enabled.mkdir(parents=True)
+    shutil.copy(CONFIG, enabled)
+    config = home / "config"
+    config.mkdir()
+    others = ("jupyterlab", "jupyter_lsp", "notebook_shim", "jupyter_server_terminals")  # only take time
+    (config / "jupyter_server_config.json").write_text(
+        json.dumps({"ServerApp": {"jpserver_extensions": dict.fromkeys(others, False)}})
+    )
+    (config / "jupyter_wasm_kernel_config.py").write_text(f"c.WasmKernel.limits = {{'disk': '{QUOTA}'}}\n")
+    (config / "forbid.py").write_text(_FORBID)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    token = secrets.token_hex(16)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "JPY_"))} | {
+        "JUPYTER_CONFIG_DIR": str(config),
+        "JUPYTER_CONFIG_PATH": str(home / "etc"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "WASM_KERNEL_WORKSPACE": str(root),
+        "JUPYTER_TOKEN": token,
+        "PYTHONPATH": str(config),
+    }
+    log = home / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [
+                sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", f"--port={port}",
+                "--ServerApp.port_retries=0", f"--ServerApp.base_url={BASE}/", f"--ServerApp.root_dir={home}",
+                "--ServerApp.authorizer_class=forbid.Forbid",
+            ],
+            env=environment, stdout=output, stderr=output,
+        )  # fmt: skip
+    made = Server(port, token, root, process, log, {"Authorization": f"token {token}"})
+    try:
+        end = time.monotonic() + 60
+        while True:
+            try:
+                assert made.get("api/status").status == 200
+                break
+            except OSError:
+                assert process.poll() is None and time.monotonic() < end, log.read_text()
+                time.sleep(0.1)
+        yield made
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
+_FORBID = """
+from jupyter_server.auth import Authorizer
+
+class Forbid(Authorizer):
+    def is_authorized(self, handler, user, action, resource):
+        if resource == "wasm_kernel" and handler.request.headers.get("X-Test-Forbid") == action:
+            return False
+        return True
+"""
+
+
+@pytest.fixture
+def session(server: Server) -> Session:
+    """A session with a few files; beside it lies what must not be touched."""
+    (server.root.parent / "secret").write_bytes(b"secret")
+    files = {"a.txt": "0123456789", "data/b.csv": "x,y\n1,2\n", "data/deep/c.bin": bytes(range(256))}
+    return Session(server, make_session(server.root, files=files))

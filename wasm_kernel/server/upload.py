@@ -1,0 +1,68 @@
+"""The page that uploads files of any size into a folder of a session: streamed, with progress, never over what is there."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+from tornado.template import Template
+
+from wasm_kernel.server.handlers import SessionHandler
+from wasm_kernel.server.names import key_of, text_of
+from wasm_kernel.server.problems import as_problems
+from wasm_kernel.server.room import Quota, measure
+
+_MOST = 2**53  # the largest whole number that a script knows exactly
+
+
+class UploadHandler(SessionHandler):
+    """The page. ``path``: which folder. ``free``: how much room it has, by whoever knows better than this server."""
+
+    content_type = "text/html; charset=utf-8"
+    _nonce = ""
+
+    @property
+    def content_security_policy(self) -> str:
+        """Its own script, and requests to this server; nothing of the guest's is in it but escaped text."""
+        if not self._nonce:
+            return super().content_security_policy
+        ours = f"'nonce-{self._nonce}'"
+        rules = f"default-src 'none'; script-src {ours}; style-src {ours}; connect-src 'self'; base-uri 'none'"
+        return f"{rules}; form-action 'none'; frame-ancestors 'self'"
+
+    @web.authenticated
+    @authorized
+    async def get(self, session_id: str) -> None:
+        """The page."""
+        path = self.checked(self.argument("path"))
+        free = self.number("free", _MOST, _MOST)
+        with as_problems():
+            quota = await self.ours.in_thread(self._look, session_id, path)
+        config = {
+            "files": f"{self.base_url.rstrip('/')}/wasm-kernel/sessions/{session_id}/files/",
+            "key": key_of(path),
+            "free": min(quota.free, free),
+            "max_file": self.ours.policy.max_file_bytes,
+            "xsrf": self.xsrf_token.decode(),
+        }
+        self._nonce = secrets.token_urlsafe(16)
+        self.set_header("Content-Security-Policy", self.content_security_policy)
+        page = Template((Path(__file__).parent / "upload.html").read_bytes(), compress_whitespace=False)
+        # Nothing in a script element ends it, whatever the folder is called.
+        safe = json.dumps(config).replace("<", "\\u003c")
+        self.finish(page.generate(nonce=self._nonce, folder=_shown(path), config=safe))
+
+    def _look(self, session_id: str, path: str) -> Quota:
+        with self.open_folder(session_id) as folder:
+            if path:
+                with folder.enter(path):
+                    pass
+        return measure(self.session_path(session_id), self.ours.policy)
+
+
+def _shown(path: str) -> str:
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text_of(path))
+    return f"/app/{text}".rstrip("/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.sessions.conftest import Opened
-from tests.sessions.helpers import HOLD, Log, deepen, leftovers, make_session, other_process, run_python, set_age, tree
+from tests.sessions.helpers import HOLD, Log, leftovers, make_session, other_process, run_python, set_age, tree
 from wasm_kernel import (
     BaseSandbox,
     ConfigurationError,
@@ -828,8 +829,13 @@ def test_paths_deeper_than_any_path_reaches(sessions: Opened, root: Path) -> Non
     """A guest can make them; they are left out, and nothing fails."""
     session_id, sandbox = sessions.create()
     say(sandbox, "import os; x = 1; open('f', 'w').write('f')")
-    (root / session_id / "deep").mkdir()
-    deepen(root / session_id / "deep", 3000)
+    here = os.open(root / session_id, os.O_RDONLY)
+    for _ in range(25):
+        os.mkdir("d" * 200, dir_fd=here)
+        here, above = os.open("d" * 200, os.O_RDONLY, dir_fd=here), here
+        os.close(above)
+    os.close(os.open("bottom", os.O_CREAT, dir_fd=here))
+    os.close(here)
     taken = create_snapshot(session_id, root)
     say(sandbox, "x = 2; os.remove('f')")
     restore_snapshot(taken.snapshot_id, root)

@@ -46,6 +46,7 @@ _MESSAGE_TYPES = {
     wire.UpdateDisplay: "update_display_data",
     wire.ExecuteResult: "execute_result",
 }
+_SOON = 0.5  # seconds
 _END_PATIENCE = 2.0  # seconds a cell has to end when the kernel does
 _FOLLOW_SECONDS = 60.0  # between questions to the server whether the notebook was renamed
 _MOST_MAGICS = 1000  # per cell: a loop over a magic is fine, a flood is not
@@ -593,14 +594,19 @@ class WasmKernel(MessageLoop):
     # ---- small questions to the guest
 
     async def _ask_guest(self, request: Message, otherwise: Message) -> Message:
-        """Ask the guest something small; ``otherwise`` when it is busy, or there is none yet to ask."""
-        if self._running is not None or self._guest.locked():
+        """Ask the guest something small; ``otherwise`` when a cell runs, or it does not come to rest soon."""
+        if self._running is not None:
             return otherwise
-        async with self._guest:
-            try:
-                reply = await self.in_guest(lambda sandbox, deliver: sandbox.begin_ask(request, (), deliver), None)
-            except WasmKernelError:
-                return otherwise
+        try:
+            await asyncio.wait_for(self._guest.acquire(), _SOON)  # a checkpoint, a task between cells
+        except TimeoutError:
+            return otherwise
+        try:
+            reply = await self.in_guest(lambda sandbox, deliver: sandbox.begin_ask(request, (), deliver), None)
+        except WasmKernelError:
+            return otherwise
+        finally:
+            self._guest.release()
         return otherwise if reply.get("status") == "error" else dict(reply)
 
     async def do_complete(self, code: str, cursor_pos: int | None) -> Message:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -70,6 +71,8 @@ def running_lab(folder: Path, log: Path) -> Iterator[Lab]:
         file = settings / "@jupyterlab" / f"{name}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(values))
+    # As an installation enables it; in a clone that was installed before it existed, nothing does.
+    shutil.copytree(Path(__file__).parents[2] / "jupyter-config", folder / "config" / "jupyter_server_config.d")
     env = {name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER"))}
     env |= {
         "JUPYTER_CONFIG_DIR": str(folder / "config"),

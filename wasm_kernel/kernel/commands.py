@@ -10,7 +10,7 @@ import shlex
 import threading
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ class Answer:
 
     ``afterwards`` instead: something that has to wait until the guest is at rest. ``last``: and after which the rest of
     the cell would run in a guest that is about to be replaced, so that nothing may follow it.
+    ``view`` makes what front ends with widgets show in place of the text, when it is shown.
     """
 
     data: Any = None
@@ -49,6 +50,7 @@ class Answer:
     html: str = ""
     afterwards: Callable[[], Awaitable[Answer]] | None = None
     last: bool = True
+    view: Callable[[], Message] | None = None
 
     def json(self, *, used: bool) -> bytes:
         """What the guest gets for it."""
@@ -121,7 +123,11 @@ class Commands:
 
     def __init__(self, kernel: WasmKernel) -> None:
         self._kernel = kernel
-        self.last_result: SandboxResult | None = None
+
+    @property
+    def last_result(self) -> SandboxResult | None:
+        """What the last cell gave."""
+        return self._kernel.last_result
 
     async def do(self, magic: HostMagic, parent: Message, cancelled: threading.Event) -> Answer:
         """Do what a magic says. Raises what the user did wrong."""
@@ -212,7 +218,7 @@ class Commands:
         return _table(data, header, rows, numbers=(2,), caption=f"{render.counted(len(found), 'session')}, {total}")
 
     async def _session_files(self, words: list[str], parent: Message) -> Answer:
-        """The files in /app, or in a folder of it."""
+        """The files in /app, or in a folder of it: a browser where there are widgets, else a table."""
         from wasm_kernel.sessions.files import list_session_files
 
         live = await self._kernel.ready(parent)
@@ -237,7 +243,25 @@ class Commands:
                 "/"
             )
         )
-        return _table(data, ("name", "size", "changed (UTC)"), rows, numbers=(1,), caption=caption)
+        table = _table(data, ("name", "size", "changed (UTC)"), rows, numbers=(1,), caption=caption)
+        return replace(table, view=lambda: self._kernel.browsers.make(folder).mime_bundle())
+
+    async def _session_download(self, words: list[str], parent: Message) -> Answer:
+        """Links to download files, or a zip of files and folders."""
+        from wasm_kernel.kernel.files import transfer
+
+        as_zip = "--zip" in words
+        names = [w for w in words if w != "--zip"]
+        if not names or any(w.startswith("--") for w in names):
+            raise ConfigurationError("%session download PATH … [--zip]: give files of /app, or folders with --zip")
+        live = await self._kernel.ready(parent)
+        paths = [transfer.relative(name) for name in names]
+        links = await asyncio.to_thread(transfer.find_links, self._kernel.home.environ, live.session_id)
+        made = await asyncio.to_thread(transfer.downloads, live.folder, paths, links, as_zip=as_zip)
+        sizes = ("made while it is sent" if d.size is None else format_size(d.size) for d in made)
+        text = "\n".join(f"{d.name}: {size}" for d, size in zip(made, sizes, strict=True))
+        where = f"Links are shown in notebooks. On this machine: {live.folder}"
+        return Answer([d.name for d in made], f"{text}\n{where}", transfer.markup(made))
 
     async def _session_limits(self, words: list[str], parent: Message) -> Answer:
         """Show or change limits."""
@@ -717,6 +741,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "watch": ("on", "off"),
     "limits": tuple(f"{name}=" for name in limits.LIMITS),
     "delete": ("--yes",),
+    "download": ("--zip",),
 }
 
 

@@ -36,6 +36,7 @@ from wasm_kernel.sessions.session import LiveSession
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.commands import Answer, Commands
+    from wasm_kernel.kernel.files.browser import Browsers
     from wasm_kernel.kernel.host_comms import HostComms
     from wasm_kernel.kernel.timeline import Timeline
     from wasm_kernel.model.snapshots import Manifest
@@ -139,6 +140,7 @@ class WasmKernel(MessageLoop):
         self._ended = threading.Event()
         self._comms: dict[str, str] = {}  # of the guest
         self._host_comms: HostComms | None = None
+        self._browsers: Browsers | None = None
         self._started = False  # whether the guest has run the startup code
         self._pump_timer: asyncio.TimerHandle | None = None
         self._followed = time.monotonic()
@@ -166,6 +168,16 @@ class WasmKernel(MessageLoop):
 
             self._host_comms = HostComms(self)
         return self._host_comms
+
+    @property
+    def browsers(self) -> Browsers:
+        """The host's file browsers; ipywidgets is imported with the first one."""
+        if self._browsers is None:
+            _ = self.host_comms  # before ipywidgets is imported
+            from wasm_kernel.kernel.files.browser import Browsers
+
+            self._browsers = Browsers(self)
+        return self._browsers
 
     @property
     def current_parent(self) -> Message:
@@ -418,6 +430,8 @@ class WasmKernel(MessageLoop):
             reply = self._failed(run, type(e).__name__, f"the kernel itself failed: {e}; restart it if this goes on")
         finally:
             self._running = None
+            if self._browsers is not None:
+                self._browsers.refresh()
         if run.counts:
             if run.cell.only_magics:
                 self._history.add(number, code)
@@ -560,6 +574,7 @@ class WasmKernel(MessageLoop):
     def _show_answer(self, run: _Run, answer: Answer) -> None:
         if not run.silent and (answer.text or answer.html):
             data = {"text/plain": answer.text, **({"text/html": answer.html} if answer.html else {})}
+            data |= answer.view() if answer.view is not None else {}
             self.publish(run.parent, "display_data", {"data": data, "metadata": {}, "transient": {}})
 
     # ---- input

@@ -15,43 +15,51 @@ def from_environment(environ: Mapping[str, str]) -> Path | None:
     """The notebook that the server named when it started this kernel."""
     name = environ.get("JPY_SESSION_NAME", "")
     # A kernel started from within another kernel inherits that one's variable: only our own server's word counts.
-    if not name.endswith(".ipynb") or _server(environ) is None:
+    if not name.endswith(".ipynb") or server_of(environ) is None:
         return None
     return _absolute(Path(name))
 
 
 def from_server(environ: Mapping[str, str], connection_file: Path) -> Path | None:
     """Where the notebook is now, as the server's list of sessions says: it may have been renamed meanwhile."""
-    import http.client
-    import urllib.parse
-    import urllib.request
-
-    server = _server(environ)
+    server = server_of(environ)
     kernel_id = connection_file.stem.removeprefix("kernel-")
     if server is None:
         return None
-    token = server.get("token") or environ.get("JUPYTERHUB_API_TOKEN", "")
-    url = urllib.parse.urljoin(str(server.get("url", "")), "api/sessions")
-    request = urllib.request.Request(url, headers={"Authorization": f"token {token}"})
     try:
-        # Never through a proxy: the server is on this machine, and its token is nobody else's business.
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with direct.open(request, timeout=_PATIENCE) as answer:
-            sessions = json.loads(answer.read(8 << 20))
+        sessions = ask_server(server, environ, "api/sessions")
         path = str(next(s["path"] for s in sessions if s["kernel"]["id"] == kernel_id))
         root = str(server.get("root_dir") or server.get("notebook_dir") or "")
-    except (OSError, ValueError, KeyError, TypeError, StopIteration, http.client.HTTPException):
+    except (KeyError, TypeError, StopIteration):
         return None
     if not path.endswith(".ipynb") or not root:
         return None
     return _absolute(Path(root).expanduser() / path)
 
 
+def ask_server(server: Mapping[str, Any], environ: Mapping[str, str], what: str) -> Any:
+    """What a server answers to a GET, as JSON; None if it does not. Blocks."""
+    import http.client
+    import urllib.parse
+    import urllib.request
+
+    token = server.get("token") or environ.get("JUPYTERHUB_API_TOKEN", "")
+    url = urllib.parse.urljoin(str(server.get("url", "")), what)
+    try:
+        request = urllib.request.Request(url, headers={"Authorization": f"token {token}"})
+        # Never through a proxy: the server is on this machine, and its token is nobody else's business.
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(request, timeout=_PATIENCE) as answer:
+            return json.loads(answer.read(8 << 20))
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+
+
 def _absolute(path: Path) -> Path:
     return Path(os.path.normpath(path.absolute()))  # links as they are: a notebook is where its user sees it
 
 
-def _server(environ: Mapping[str, str]) -> dict[str, Any] | None:
+def server_of(environ: Mapping[str, str]) -> dict[str, Any] | None:
     """What the server that is this process's parent wrote down about itself."""
     from jupyter_core.paths import jupyter_runtime_dir
 

@@ -18,6 +18,7 @@ from wasm_kernel.model import limits
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.server.handlers import ArchiveHandler, FileHandler, ListHandler
 from wasm_kernel.server.room import Reservations
+from wasm_kernel.server.upload import UploadHandler
 from wasm_kernel.sessions.zipping import Bounds
 
 _P = ParamSpec("_P")
@@ -70,6 +71,7 @@ class WasmKernelExtension(ExtensionApp):
                 (rf"{_SESSION}/files/(.+)", FileHandler),
                 (rf"{_SESSION}/archive", ArchiveHandler),
                 (rf"{_SESSION}/list", ListHandler),
+                (rf"{_SESSION}/upload", UploadHandler),
             ]
         )
 

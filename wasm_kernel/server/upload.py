@@ -1,4 +1,4 @@
-"""The page that uploads files of any size into a folder of a session: streamed, with progress, never over what is there."""
+"""The page that uploads files of any size into a session's folder: streamed, with progress."""
 
 from __future__ import annotations
 

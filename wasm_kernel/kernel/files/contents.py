@@ -1,0 +1,343 @@
+"""What is in a file, as HTML: run in a process of its own, ``python -m wasm_kernel.kernel.files.contents``.
+
+The file is the guest's, and what reads it here (regular expressions of highlighters, parsers, sqlite) was not written
+for enemies. So this process has little memory and time, no secrets in its environment, and only one open file; whoever
+started it kills it after some seconds. It executes nothing of what it reads, and everything it writes is escaped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import itertools
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+from wasm_kernel.kernel.render import counted, escape, visible
+
+TEXT_BYTES = 64 << 10
+JSON_BYTES = 1 << 20
+SQLITE_BYTES = 64 << 20
+ZIP_BYTES = 256 << 20
+HEX_BYTES = 256
+MEMORY = 512 << 20
+SECONDS = 4
+
+_MAX_LINES = 400
+_MAX_LINE = 400
+_ROWS, _COLUMNS, _CELL = 50, 20, 80
+_NODES, _DEPTH, _STRING = 600, 12, 200
+_NAMES = 200
+_XML_BYTES = 1 << 20
+_MEMBERS = 20_000
+
+Seen = tuple[str, str]
+"""A sentence about it, and it as HTML."""
+
+
+class NotThat(Exception):
+    """The file is not what its name says, or too much; the sentence says which."""
+
+
+# ---- text
+
+
+def decode(data: bytes, *, cut: bool) -> str | None:
+    """Text, if it is some. ``cut``: the end may be in the middle of a character."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data[: len(data) // 2 * 2].decode("utf-16", "replace")
+    if b"\0" in data:
+        return None
+    text = data.decode("utf-8-sig", "replace")
+    bad = text.count("\N{REPLACEMENT CHARACTER}")
+    strange = sum(1 for c in text if ord(c) < 32 and c not in "\t\n\r\f\x1b")
+    if bad - cut > len(text) // 20 + (0 if len(text) > 20 else 1) or strange > len(text) // 20:
+        return None
+    return text
+
+
+def clean(text: str) -> tuple[str, bool]:
+    """Text without what hides or reorders, in lines that are not too many nor too long; whether some was left out."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    shown = [visible(line[:_MAX_LINE].replace("\t", "    ")) + ("…" if len(line) > _MAX_LINE else "") for line in lines]
+    return "\n".join(shown[:_MAX_LINES]), len(lines) > _MAX_LINES
+
+
+def text_html(text: str, name: str) -> str:
+    """Highlighted if the ending says as what."""
+    return f'<pre class="wk-code">{_highlighted(text, name) or escape_lines(text)}</pre>'
+
+
+def escape_lines(text: str) -> str:
+    """Lines in HTML."""
+    return "\n".join(map(escape, text.split("\n")))
+
+
+def _highlighted(text: str, name: str) -> str:
+    try:
+        from pygments import highlight
+        from pygments.formatters.html import HtmlFormatter
+        from pygments.lexers import get_lexer_for_filename
+        from pygments.util import ClassNotFound
+    except ImportError:
+        return ""
+    ending = name.rpartition(".")[2]
+    if "." not in name or not ending.isalnum() or len(ending) > 12 or ending.lower() in ("txt", "log"):
+        return ""
+    try:
+        lexer = get_lexer_for_filename(f"x.{ending}", stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return ""
+    return str(highlight(text, lexer, HtmlFormatter(nowrap=True)))
+
+
+def show_text(data: bytes, name: str, size: int) -> Seen:
+    """The beginning of a text; `NotThat` if it is none."""
+    text = decode(data[:TEXT_BYTES], cut=size > TEXT_BYTES)
+    if text is None:
+        raise NotThat("not text")
+    text, left_out = clean(text)
+    partly = left_out or size > TEXT_BYTES
+    return ("the beginning" if partly else counted(text.count("\n") + bool(text), "line")), text_html(text, name)
+
+
+# ---- tables
+
+
+def table_html(header: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
+    """Rows as a table."""
+
+    def line(tag: str, cells: Sequence[object]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape(c)}</{tag}>" for c in cells) + "</tr>"
+
+    head = f"<thead>{line('th', header)}</thead>" if header else ""
+    return f'<table class="wk-table">{head}<tbody>{"".join(line("td", r) for r in rows)}</tbody></table>'
+
+
+def show_csv(data: bytes, name: str, size: int) -> Seen:
+    """The head of a table in text."""
+    text = decode(data[:TEXT_BYTES], cut=size > TEXT_BYTES)
+    if text is None:
+        raise NotThat("not text")
+    first = text[:2000].partition("\n")[0]
+    delimiter = "\t" if name.lower().endswith(".tsv") else max(",;\t|", key=first.count)
+    csv.field_size_limit(TEXT_BYTES)
+    rows = []
+    with contextlib.suppress(csv.Error):  # what could be read until then
+        for row in itertools.islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), _ROWS + 2):
+            rows.append([_short(cell) for cell in row[:_COLUMNS]] + (["…"] if len(row) > _COLUMNS else []))
+    if not rows:
+        raise NotThat("empty")
+    more = len(rows) > _ROWS + 1 or size > TEXT_BYTES
+    header, body = rows[0], rows[1 : _ROWS + 1]
+    what = counted(len(body), "row")
+    said = f"the first {what}" if more else what
+    return f"{said}, {counted(len(header), 'column')}", table_html(header, body)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
+
+
+# ---- JSON
+
+
+def show_json(data: bytes, name: str, size: int) -> Seen:
+    """A tree to open and close."""
+    if size > JSON_BYTES:
+        raise NotThat("too large for a tree")
+    try:
+        value = json.loads(
+            data.decode("utf-8-sig"), parse_int=lambda digits: digits if len(digits) > 400 else int(digits)
+        )
+    except (ValueError, RecursionError):
+        raise NotThat("not JSON, or too deep") from None
+    left = [_NODES]
+    markup = _tree(value, "", 0, left)
+    return ("the beginning" if left[0] <= 0 else "", f'<div class="wk-json">{markup}</div>')
+
+
+def _tree(value: Any, key: str, depth: int, left: list[int]) -> str:
+    left[0] -= 1
+    name = f'<span class="wk-key">{escape(_short(key))}</span> ' if key else ""
+    if not isinstance(value, dict | list):
+        text = json.dumps(value, ensure_ascii=False)
+        text = text if len(text) <= _STRING else text[:_STRING] + "…"
+        return f'<div>{name}<span class="wk-{type(value).__name__.lower()}">{escape(text)}</span></div>'
+    size = counted(len(value), "key" if isinstance(value, dict) else "item")
+    brackets = "{}" if isinstance(value, dict) else "[]"
+    if not value:
+        return f"<div>{name}{brackets}</div>"
+    if depth >= _DEPTH:
+        return f"<div>{name}{brackets[0]}…{brackets[1]} {size}</div>"
+    inner = []
+    items: Iterator[tuple[str, Any]] = (
+        iter(value.items()) if isinstance(value, dict) else ((str(n), v) for n, v in enumerate(value))
+    )
+    for inner_key, item in items:
+        if left[0] <= 0:
+            inner.append("<div>…</div>")
+            break
+        inner.append(_tree(item, inner_key, depth + 1, left))
+    opened = " open" if depth == 0 else ""
+    summary = f'{name}<span class="wk-dim">{brackets[0]}{size}{brackets[1]}</span>'
+    return f"<details{opened}><summary>{summary}</summary>{''.join(inner)}</details>"
+
+
+# ---- Excel and sqlite: what they hold, by name
+
+
+def show_excel(file: IO[bytes], size: int) -> Seen:
+    """The names of its sheets."""
+    import zipfile
+    import zlib
+
+    if size > ZIP_BYTES:
+        raise NotThat("too large to look into")
+    try:
+        with zipfile.ZipFile(file) as archive:
+            if len(archive.infolist()) > _MEMBERS:
+                raise NotThat("too many parts to look into")
+            with archive.open("xl/workbook.xml") as part:
+                xml = part.read(_XML_BYTES + 1)
+    except (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError, EOFError, OSError, ValueError):
+        raise NotThat("no Excel workbook") from None
+    if len(xml) > _XML_BYTES:
+        raise NotThat("its list of sheets is too long")
+    sheets = sheet_names(xml)
+    rows = [(n + 1, _short(name), state) for n, (name, state) in enumerate(sheets[:_NAMES])]
+    return counted(len(sheets), "sheet"), table_html(("", "sheet", ""), rows)
+
+
+def sheet_names(xml: bytes) -> list[tuple[str, str]]:
+    """Sheets named in a workbook.xml. A document that declares types or entities is refused: no workbook does."""
+    from xml.parsers import expat
+
+    found: list[tuple[str, str]] = []
+
+    def refuse(*_: object) -> None:
+        raise NotThat("a workbook with declarations of its own is not read")
+
+    def begin(tag: str, attributes: dict[str, str]) -> None:
+        if tag.rpartition(":")[2] == "sheet" and len(found) < 10 * _NAMES:
+            found.append((attributes.get("name", ""), attributes.get("state", "")))
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = refuse
+    parser.EntityDeclHandler = refuse
+    parser.StartElementHandler = begin
+    try:
+        parser.Parse(xml, True)
+    except expat.ExpatError:
+        raise NotThat("no Excel workbook") from None
+    return found
+
+
+def show_sqlite(data: bytes, size: int) -> Seen:
+    """The names of tables and views, out of a copy in memory. No view, trigger or default of the file is evaluated."""
+    import sqlite3
+
+    if size > SQLITE_BYTES:
+        raise NotThat("too large to look into")
+    if not data.startswith(b"SQLite format 3\0") or len(data) < 100:
+        raise NotThat("no SQLite database")
+    copy = bytearray(data)
+    copy[18:20] = b"\1\1"  # a database in WAL mode wants files beside it; what was written to the main file is read
+    allowed = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ}
+
+    def judge(action: int, table: str | None, *_: object) -> int:
+        mine = action == sqlite3.SQLITE_SELECT or (table or "").lower() in ("sqlite_master", "sqlite_schema")
+        return sqlite3.SQLITE_OK if action in allowed and mine else sqlite3.SQLITE_DENY
+
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("PRAGMA trusted_schema=OFF")
+        connection.deserialize(bytes(copy))
+        connection.set_progress_handler(lambda: 1, 2_000_000)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1 << 20)
+        connection.set_authorizer(judge)
+        query = "SELECT type, name, sql FROM sqlite_master WHERE type IN ('table', 'view') LIMIT ?"
+        rows = connection.execute(query, (_NAMES + 1,)).fetchall()
+    except (sqlite3.Error, UnicodeDecodeError) as e:
+        raise NotThat(f"it cannot be read: {str(e)[:200]}") from None
+    finally:
+        connection.close()
+    shown = [
+        (str(name), str(kind), _short(" ".join(str(sql or "")[:400].split()))) for kind, name, sql in rows[:_NAMES]
+    ]
+    views = sum(kind == "view" for _, kind, _ in shown)
+    what = ", ".join(
+        counted(n, noun) for n, noun in ((len(shown) - views, "table"), (views, "view")) if n or noun == "table"
+    )
+    return ("at least " if len(rows) > _NAMES else "") + what, table_html(("name", "", "definition"), shown)
+
+
+# ---- everything else
+
+
+def show_hex(data: bytes, size: int) -> Seen:
+    """The first bytes."""
+    lines = []
+    for start in range(0, min(len(data), HEX_BYTES), 16):
+        row = data[start : start + 16]
+        text = "".join(chr(b) if 32 <= b < 127 else "·" for b in row)
+        lines.append(f"{start:04x}  {row[:8].hex(' '):23}  {row[8:].hex(' '):23}  {text}")
+    more = f"the first {HEX_BYTES} bytes" if size > HEX_BYTES else ""
+    return more, f'<pre class="wk-code">{escape_lines(chr(10).join(lines))}</pre>'
+
+
+def show(file: IO[bytes], name: str, size: int) -> Seen:
+    """What is in a file, as its name suggests; as text or bytes if that is not so."""
+    ending = "." + name.lower().rpartition(".")[2] if "." in name else ""
+    note = ""
+    try:
+        if ending in (".xlsx", ".xlsm"):
+            return show_excel(file, size)
+        if ending in (".sqlite", ".sqlite3", ".db"):
+            return show_sqlite(file.read(SQLITE_BYTES + 1 if size <= SQLITE_BYTES else 100), size)
+    except NotThat as e:
+        note = str(e)
+        file.seek(0)
+    data = file.read(JSON_BYTES if ending in (".json", ".geojson", ".ipynb") else TEXT_BYTES)
+    readers = {".csv": show_csv, ".tsv": show_csv, ".json": show_json, ".geojson": show_json, ".ipynb": show_json}
+    for reader in (readers.get(ending), show_text):
+        if reader is not None:
+            try:
+                said, markup = reader(data, name, size)
+                return ", ".join(filter(None, (note, said))), markup
+            except NotThat as e:
+                note = note or (str(e) if reader is not show_text else "")
+    said, markup = show_hex(data, size)
+    return ", ".join(filter(None, (note, said))), markup
+
+
+def restrict() -> None:
+    """Less memory and time for this process, no files written, no processes started."""
+    import resource
+
+    for what, most in (
+        (resource.RLIMIT_AS, MEMORY),
+        (resource.RLIMIT_CPU, SECONDS),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        with contextlib.suppress(ValueError, OSError):  # macOS has no limit of address space
+            resource.setrlimit(what, (most, most))
+
+
+def main() -> None:
+    """Standard input is the file, the argument its name; two lines of JSON come out."""
+    restrict()
+    name = sys.argv[1]
+    with os.fdopen(0, "rb", closefd=False) as file:
+        size = os.fstat(0).st_size
+        said, markup = show(file, name, size)
+    sys.stdout.write(json.dumps([said, markup]))
+
+
+if __name__ == "__main__":
+    main()

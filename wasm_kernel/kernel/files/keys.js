@@ -1,0 +1,23 @@
+const root = this.closest('.wk-files');
+if (root && !root.dataset.wk) {
+  root.dataset.wk = 1;
+  root.setAttribute('data-lm-suppress-shortcuts', 'true');
+  /* A key may come before the kernel has enabled the button for what was just selected: the kernel decides. */
+  const press = name => {
+    const button = root.querySelector('.wk-' + name);
+    if (!button) return;
+    const disabled = button.disabled;
+    button.disabled = false;
+    button.click();
+    button.disabled = disabled;
+  };
+  const keys = {Enter: 'open', Backspace: 'up', Delete: 'delete', F2: 'rename'};
+  root.addEventListener('dblclick', e => { if (e.target.closest('.wk-list')) press('open'); });
+  root.addEventListener('keydown', e => {
+    let name = '';
+    if (e.target.closest('.wk-list')) name = keys[e.key] || (e.key === 'Escape' ? 'cancel' : '');
+    else if (e.key === 'Escape') name = 'cancel';
+    else if (e.key === 'Enter' && e.target.matches('.wk-panel input')) name = 'ok';
+    if (name) { e.preventDefault(); e.stopPropagation(); press(name); }
+  });
+}

@@ -111,16 +111,20 @@ class SessionHandler(ExtensionHandlerMixin, APIHandler):
             raise Problem(400, f"{name} is {value[:40]!r}; it must be a whole number from 0 to {most}")
         return int(value)
 
-    def checked(self, path: str, *, top: bool = False) -> str:
-        """A path whose text could be one of the workspace's (``top``: or the workspace); opening it tells more."""
+    def checked(self, path: str) -> str:
+        """A path whose text could be one of the workspace's, or empty for all of it; opening it tells more."""
         try:
-            parts = components(path or ".", backslashes=True)
+            return "/".join(components(path or ".", backslashes=True))
         except PathRefused as e:
             self.log.warning("wasm_kernel: refused: %s", e)
             raise Problem(400, str(e)) from None
-        if not parts and not top:
+
+    def named(self, path: str) -> str:
+        """The same, of something in the workspace."""
+        found = self.checked(path)
+        if not found:
             raise Problem(400, f"path is {path!r}; it must name something in the workspace")
-        return "/".join(parts)
+        return found
 
     def session_path(self, session_id: str) -> Path:
         """A session's folder, if there could be one of that name."""
@@ -192,7 +196,7 @@ class FileHandler(SessionHandler):
         await self._send(session_id, path)
 
     async def _send(self, session_id: str, path: str) -> None:
-        path = self.checked(path)
+        path = self.named(path)
         with as_problems():
             file = await self.ours.in_thread(self._open, session_id, path)
         try:
@@ -265,7 +269,7 @@ class FileHandler(SessionHandler):
 
     async def _begin(self, session_id: str, path: str) -> None:
         """Refuse an upload, or make its file."""
-        path = self.checked(path)
+        path = self.named(path)
         overwrite, length = self.flag("overwrite"), self._content_length()
         with as_problems():
             quota, disk, self._replaces = await self.ours.in_thread(self._room, session_id, path, overwrite)
@@ -276,7 +280,7 @@ class FileHandler(SessionHandler):
             raise self._too_large(length, free, quota)
         if length is not None and length > disk:
             raise Problem(507, f"the file has {length:,} bytes; the server's disk has room for {disk:,}")
-        self._left = min(free, disk)
+        self._left, self._length = min(free, disk), length
         self._promise(session_id, length or 0)
         try:
             with as_problems():
@@ -329,6 +333,8 @@ class FileHandler(SessionHandler):
             return
         self._buffer += chunk
         self._left -= len(chunk)
+        if self._length is None:
+            self._promise(self.path_args[0], len(chunk))
         try:
             with as_problems():
                 if self._left < 0:
@@ -376,12 +382,16 @@ class FileHandler(SessionHandler):
         upload = self._upload
         if upload is None:
             return
-        with as_problems():
-            await self._write()
-            async with self._disk:
-                info = await self.ours.in_thread(upload.finish)
-                self._upload = None
-        path = self.checked(path)
+        try:
+            with as_problems():
+                await self._write()
+                async with self._disk:
+                    info = await self.ours.in_thread(upload.finish)
+                    self._upload = None
+        except BaseException:
+            await self._discard()
+            raise
+        path = self.named(path)
         self._promise(session_id, -self._promised)
         self.set_status(201 if self._replaces is None else 200)
         self.finish(json.dumps(entry(Item(path, "file", info.st_size, info.st_mtime_ns), path)))
@@ -390,11 +400,11 @@ class FileHandler(SessionHandler):
     @authorized
     async def post(self, session_id: str, path: str) -> None:
         """``mkdir=1`` makes a folder, ``move_to=PATH`` gives another name."""
-        path, target = self.checked(path), self.argument("move_to")
+        path, target = self.named(path), self.argument("move_to")
         if self.flag("mkdir") == bool(target):
             raise Problem(400, "say either mkdir=1 or move_to=PATH")
         if target:
-            target = self.checked(target)
+            target = self.named(target)
         with as_problems():
             await self.ours.in_thread(self._change, session_id, path, target)
         self.set_status(200 if target else 201)
@@ -414,7 +424,7 @@ class FileHandler(SessionHandler):
     @authorized
     async def delete(self, session_id: str, path: str) -> None:
         """Delete a file, a link or an empty folder; a full one with ``recursive=1``."""
-        path, recursive = self.checked(path), self.flag("recursive")
+        path, recursive = self.named(path), self.flag("recursive")
         with as_problems():
             await self.ours.in_thread(self._delete, session_id, path, recursive)
         self.set_status(204)
@@ -444,7 +454,7 @@ class ArchiveHandler(SessionHandler):
         await self._send(session_id)
 
     async def _send(self, session_id: str) -> None:
-        selection = list(dict.fromkeys(self.checked(path, top=True) for path in self.arguments("path")))
+        selection = list(dict.fromkeys(self.checked(path) for path in self.arguments("path")))
         if "" in selection:
             selection = []
         with as_problems():
@@ -492,7 +502,7 @@ class ListHandler(SessionHandler):
     @authorized
     async def get(self, session_id: str) -> None:
         """A page of what is in a folder, and how much room there is."""
-        path = self.checked(self.argument("path"), top=True)
+        path = self.checked(self.argument("path"))
         query = Query(
             sort=self.argument("sort", "name"),
             descending=self.argument("order", "asc") == "desc",

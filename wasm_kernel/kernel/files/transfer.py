@@ -16,9 +16,9 @@ from wasm_kernel.host.folder import Folder, PathRefused, components
 from wasm_kernel.host.workspace import survey
 from wasm_kernel.kernel import notebook
 from wasm_kernel.kernel.render import escape, visible
+from wasm_kernel.model.names import Names, key_of, safe_name
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.units import format_size
-from wasm_kernel.server.names import Names, key_of, safe_name
 
 SMALL = 20 << 20  # what a page can take as a data: address
 MESSAGE = 10_000_000  # what a server's websocket takes in one message, less what is around it
@@ -144,8 +144,7 @@ def downloads(root: Path, paths: Sequence[str], links: Links | None, *, as_zip: 
 
 
 def _archive(root: Path, paths: Sequence[str], links: Links | None) -> Download:
-    from wasm_kernel.server.problems import Problem
-    from wasm_kernel.server.zipping import Bounds, zip_blocks
+    from wasm_kernel.sessions.zipping import Bounds, TooMuch, zip_blocks
 
     wanted = [p for p in paths if p] if all(paths) else []
     name = safe_name(f"{wanted[0].rpartition('/')[2] if len(wanted) == 1 else 'files'}.zip")
@@ -156,8 +155,8 @@ def _archive(root: Path, paths: Sequence[str], links: Links | None) -> Download:
             return Download(name, links.archive(wanted))
         try:
             data = b"".join(zip_blocks(folder, wanted, Bounds(SMALL, _MAX_FILES)))
-        except Problem as e:
-            raise ConfigurationError(f"{e.detail}; {_NO_SERVER_PART}") from None
+        except TooMuch as e:
+            raise ConfigurationError(f"{e}; {_NO_SERVER_PART}") from None
     return Download(name, _data_address(data), len(data))
 
 
@@ -227,7 +226,7 @@ def store(root: Path, folder: str, files: Mapping[str, Any], *, replace: bool = 
 
 
 def _variants(name: str) -> list[str]:
-    from wasm_kernel.server.names import fitted
+    from wasm_kernel.model.names import fitted
 
     return [name, *(fitted(name, f" ({n})") for n in range(2, 200))]
 

@@ -1,0 +1,309 @@
+"""The file browser's widgets, with a kernel that only pretends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from wasm_kernel import ExecutionPolicy
+from wasm_kernel.kernel.files import browser as module
+from wasm_kernel.kernel.files.browser import Browser
+
+Scene = Callable[[Browser], Awaitable[None]]
+
+
+def play(root: Path, scene: Scene, *, result: Any = None, checkpoint: bool = True, **policy: int) -> None:
+    """Run a scene with a browser of a folder."""
+
+    async def run() -> None:
+        kernel: Any = SimpleNamespace(
+            loop=asyncio.get_running_loop(),
+            live=SimpleNamespace(
+                folder=root, session_id="s", sandbox=SimpleNamespace(policy=ExecutionPolicy(**policy))
+            ),
+            home=SimpleNamespace(environ={}),
+            last_result=result,
+            checkpoint=checkpoint,
+            log=logging.getLogger("test"),
+        )
+        browser = Browser(kernel)
+        await quiet(browser)
+        await scene(browser)
+        await quiet(browser)
+        browser.close()
+
+    asyncio.run(run())
+
+
+async def quiet(browser: Browser) -> None:
+    while browser._tasks:
+        await asyncio.gather(*browser._tasks)
+
+
+async def choose(browser: Browser, *names: str) -> None:
+    paths = [path for _, path in browser._list.options]
+    browser._list.index = tuple(n for n, path in enumerate(paths) if path.rpartition("/")[2] in names)
+    await quiet(browser)
+
+
+async def press(browser: Browser, button: Any) -> None:
+    button.click()
+    await quiet(browser)
+
+
+def panel_button(browser: Browser, text: str) -> Any:
+    found = [w for w in module._all_of(browser._panel) if getattr(w, "description", None) == text]
+    return found[0]
+
+
+def sent(name: str, content: Any) -> dict[str, Any]:
+    """A file as a front end sends it."""
+    return {"name": name, "content": content, "size": len(content), "type": "", "last_modified": datetime.now(UTC)}
+
+
+def names(browser: Browser) -> list[str]:
+    return [path for _, path in browser._list.options]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "inner.txt").write_text("inside")
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.txt").write_text("hello")
+    return tmp_path
+
+
+def test_goes_in_and_out(root: Path) -> None:
+    async def scene(b: Browser) -> None:
+        assert names(b) == ["d", "a.csv", "b.txt"]
+        assert b._open.disabled
+        await choose(b, "d")
+        assert not b._open.disabled
+        await press(b, b._open)
+        assert names(b) == ["d/inner.txt"]
+        assert [w.description for w in b._crumbs.children if hasattr(w, "description") and w.description] == [
+            "/app",
+            "d",
+        ]
+        await press(b, b._up)
+        assert names(b) == ["d", "a.csv", "b.txt"]
+
+    play(root, scene)
+
+
+def test_previews_the_newest_selection(root: Path) -> None:
+    async def scene(b: Browser) -> None:
+        await choose(b, "a.csv")
+        assert "<th>x</th>" in b._about.value
+        b._list.index = (1,)
+        b._list.index = (2,)
+        await quiet(b)
+        assert "hello" in b._about.value
+        await choose(b, "a.csv", "b.txt")
+        assert "2 selected" in b._about.value
+
+    play(root, scene)
+
+
+def test_a_changed_file_is_previewed_again_and_stays_selected(root: Path) -> None:
+    async def scene(b: Browser) -> None:
+        await choose(b, "b.txt")
+        (root / "b.txt").write_text("good bye, all")
+        (root / "aa.txt").write_text("")
+        b.refresh()
+        await quiet(b)
+        assert "good bye" in b._about.value
+        assert [names(b)[n] for n in b._list.index] == ["b.txt"]
+        (root / "b.txt").unlink()
+        b.refresh()
+        await quiet(b)
+        assert b._list.index == ()
+        assert "Select a file" in b._about.value
+
+    play(root, scene)
+
+
+def test_a_folder_that_is_deleted_under_it(root: Path) -> None:
+    async def scene(b: Browser) -> None:
+        await choose(b, "d")
+        await press(b, b._open)
+        (root / "d" / "inner.txt").unlink()
+        (root / "d").rmdir()
+        b.refresh()
+        await quiet(b)
+        assert names(b) == ["a.csv", "b.txt"]
+
+    play(root, scene)
+
+
+def test_deletes_what_was_named_not_what_is_selected_by_then(root: Path) -> None:
+    async def scene(b: Browser) -> None:
+        await choose(b, "a.csv", "d")
+        await press(b, b._delete)
+        question = b._panel.children[0].value
+        assert "a.csv" in question
+        assert "all that is in it" in question
+        await choose(b, "b.txt")
+        await press(b, panel_button(b, "Delete"))
+        assert sorted(p.name for p in root.iterdir()) == ["b.txt"]
+        assert "Deleted: d, a.csv" in b._message.value
+
+    play(root, scene)
+
+
+@pytest.mark.parametrize(("checkpoint", "said"), [(True, "%session undo"), (False, "cannot be undone")])
+def test_says_whether_a_delete_can_be_undone(root: Path, checkpoint: bool, said: str) -> None:
+    async def scene(b: Browser) -> None:
+        await choose(b, "a.csv")
+        await press(b, b._delete)
+        assert said in b._panel.children[0].value
+        await press(b, panel_button(b, "Cancel"))
+        assert b._panel.children == ()
+        assert (root / "a.csv").exists()
+
+    play(root, scene, checkpoint=checkpoint)
+
+
+def test_makes_folders_renames_and_moves(root: Path) -> None:
+    async def scene(b: Browser) -> None:
+        await press(b, b._new)
+        b._panel.children[1].value = "new"
+        await press(b, panel_button(b, "Make folder"))
+        await choose(b, "a.csv")
+        await press(b, b._rename)
+        b._panel.children[1].value = "c.csv"
+        await press(b, panel_button(b, "Rename"))
+        await choose(b, "c.csv", "b.txt")
+        await press(b, b._move)
+        assert "/app/new" in b._panel.children[1].options
+        b._panel.children[1].value = "/app/new"
+        await press(b, panel_button(b, "Move"))
+        assert sorted(p.name for p in (root / "new").iterdir()) == ["b.txt", "c.csv"]
+
+    play(root, scene)
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "/x", "d", ".metadata.json", "x" * 300])
+def test_errors_show_in_the_widget(root: Path, name: str) -> None:
+    async def scene(b: Browser) -> None:
+        await press(b, b._new)
+        b._panel.children[1].value = name
+        await press(b, panel_button(b, "Make folder"))
+        assert "wk-error" in b._message.value
+        assert b._panel.children
+
+    play(root, scene)
+
+
+def test_even_faults_of_its_own_show(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(b: Browser) -> None:
+        monkeypatch.setattr(module.transfer, "downloads", lambda *a, **k: 1 / 0)
+        await choose(b, "a.csv")
+        await press(b, b._save)
+        assert "ZeroDivisionError" in b._message.value
+
+    play(root, scene)
+
+
+def test_rename_does_not_overwrite(root: Path) -> None:
+    async def scene(b: Browser) -> None:
+        await choose(b, "a.csv")
+        await press(b, b._rename)
+        b._panel.children[1].value = "b.txt"
+        await press(b, panel_button(b, "Rename"))
+        assert "already" in b._message.value
+        assert (root / "b.txt").read_text() == "hello"
+
+    play(root, scene)
+
+
+def test_downloads_without_a_server(root: Path) -> None:
+    async def scene(b: Browser) -> None:
+        await choose(b, "a.csv")
+        await press(b, b._save)
+        assert 'download="a.csv" href="data:' in b._panel.children[0].value
+        await choose(b, "a.csv", "d")
+        assert b._save.description == "Download zip"
+        await press(b, b._save)
+        assert 'download="files.zip"' in b._panel.children[0].value
+
+    play(root, scene)
+
+
+def test_uploads_by_message(root: Path) -> None:
+    async def scene(b: Browser) -> None:
+        await press(b, b._add)
+        field = b._panel.children[1].children[0]
+        field.value = (sent("new.txt", memoryview(b"abc")),)
+        await quiet(b)
+        assert (root / "new.txt").read_bytes() == b"abc"
+        await press(b, b._add)
+        b._panel.children[1].children[0].value = (sent("b.txt", memoryview(b"mine")),)
+        await quiet(b)
+        assert "There already" in b._panel.children[0].value
+        assert (root / "b.txt").read_text() == "hello"
+        await press(b, panel_button(b, "Keep both"))
+        assert (root / "b (2).txt").read_text() == "mine"
+        await press(b, b._add)
+        b._panel.children[1].children[0].value = (sent("big", bytes(2 << 20)),)
+        await quiet(b)
+        assert "do not fit" in b._message.value
+        assert not (root / "big").exists()
+
+    play(root, scene, workspace_bytes=1 << 20)
+
+
+def test_marks_and_the_quota(root: Path) -> None:
+    result = SimpleNamespace(
+        files_created=["a.csv"], files_modified=["a.csv", "d/inner.txt"], files_deleted=["gone.txt"]
+    )
+
+    async def scene(b: Browser) -> None:
+        lines = {path: label for label, path in b._list.options}
+        assert lines["a.csv"].startswith("+")
+        assert lines["d"].startswith("~")
+        assert lines["b.txt"].startswith("\xa0")
+        assert "deleted: gone.txt" in b._foot.value
+        assert "of 4.0 GB" in b._quota.value
+
+    play(root, scene, result=result)
+
+
+def test_hostile_names(tmp_path: Path) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    odd = [evil, '"onclick="x', "a\u202eb\x1b[31m\nc", "x" * 255, os.fsdecode(b"\xff\xfe.txt"), "back\\slash", "-rf"]
+    for name in odd:
+        (tmp_path / name).write_text(evil)
+    (tmp_path / f"{evil}dir").mkdir()
+
+    async def scene(b: Browser) -> None:
+        assert len(names(b)) == len(odd) + 1
+        for name in [*odd, f"{evil}dir"]:
+            await choose(b, name)
+            assert len(b._selected) == 1
+            for button in (b._rename, b._move, b._delete, b._save):
+                await press(b, button)
+            for widget in module._all_of(b.widget):
+                if type(widget).__name__ == "HTML" and "onload" not in widget.value:
+                    assert "<img" not in widget.value
+                    assert "\u202e" not in widget.value
+                    assert 'onclick="x' not in widget.value.replace("&quot;", "'")
+        await press(b, b._open)
+        assert b._view.folder == f"{evil}dir"
+        await press(b, b._up)
+        for name in odd:
+            await choose(b, name)
+            await press(b, b._delete)
+            await press(b, panel_button(b, "Delete"))
+        assert [p.name for p in tmp_path.iterdir()] == [f"{evil}dir"]
+
+    play(tmp_path, scene)

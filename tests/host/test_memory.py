@@ -153,3 +153,23 @@ def test_large_data_is_not_held_twice(base: BaseMemory) -> None:
     assert private < 2 * CHUNK
     live.close()
     state.close()
+
+
+def test_two_captures_become_one() -> None:
+    """The later one counts, as far as it goes."""
+    from wasm_kernel.host.memory import PAGES, CapturedMemory
+
+    before = CapturedMemory(
+        1, False, [(0, b"a"), (1, b"a"), (2, b"a")], [(3 * PAGES, b"a"), (3 * PAGES + 1, b"a"), (4 * PAGES, b"a")]
+    )
+    after = CapturedMemory(
+        2, False, [(0, b"b"), (4, None)], [(1 * PAGES + n, b"b") for n in range(PAGES)] + [(3 * PAGES, None)]
+    )
+    after.take_over(before)
+    assert after.size == 2
+    assert sorted(after.whole) == [(0, b"b"), (2, b"a"), (4, None)]
+    expected = [(PAGES + n, b"b") for n in range(PAGES)] + [(3 * PAGES, None), (3 * PAGES + 1, b"a")]
+    assert sorted(after.pages, key=lambda item: item[0]) == expected
+    whole = CapturedMemory(3, True, [(7, b"c")])
+    whole.take_over(after)
+    assert (whole.whole, whole.pages, whole.everything) == ([(7, b"c")], [], True)

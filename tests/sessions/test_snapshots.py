@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -41,6 +42,7 @@ from wasm_kernel import (
 )
 from wasm_kernel.errors import DamagedChunk
 from wasm_kernel.host.ledger import STATE_FOLDER
+from wasm_kernel.sessions import catalog
 
 Make = Callable[..., tuple[str, BaseSandbox]]
 
@@ -278,7 +280,9 @@ def test_a_reset_between_two_snapshots(sessions: Opened, root: Path) -> None:
     session_id, sandbox = sessions.create()
     say(sandbox, "data = [bytes([n]) * 70_000 for n in range(200)]; x = 1")
     first = create_snapshot(session_id, root)
-    sandbox._sandbox.reset() if hasattr(sandbox, "_sandbox") else None
+    live = catalog.live_session(session_id, root)
+    assert live is not None
+    live.sandbox.reset()
     say(sandbox, "y = 2; more = [str(n) * 10 for n in range(1000)]")
     second = create_snapshot(session_id, root)
     assert second.memory_bytes < first.memory_bytes
@@ -707,7 +711,6 @@ def test_a_take_that_failed_is_not_listed_and_the_next_one_is_whole(
 def test_captures_that_build_upon_a_lost_one_are_lost_too(sessions: Opened, root: Path) -> None:
     """Two captures wait to be written, and the first cannot be: the second would be half a memory."""
     from wasm_kernel.host.chunks import Take
-    from wasm_kernel.sessions import catalog
 
     session_id, sandbox = sessions.create()
     live = catalog.live_session(session_id, root)
@@ -840,3 +843,44 @@ def test_paths_deeper_than_any_path_reaches(sessions: Opened, root: Path) -> Non
     say(sandbox, "x = 2; os.remove('f')")
     restore_snapshot(taken.snapshot_id, root)
     assert say(sandbox, "print(x, open('f').read())") == "1 f"
+
+
+def test_a_cell_waits_before_it_changes_files_that_are_not_saved_yet(sessions: Opened, root: Path) -> None:
+    """Captured, but not written yet: the next cell may run, and change variables, but not these files."""
+    session_id, sandbox = sessions.create()
+    live = catalog.live_session(session_id, root)
+    assert live is not None
+    say(sandbox, "import os; x = 1; open('f', 'w').write('one'); open('/tmp/t', 'w').write('one')")
+    guest = live.recorder.capture()
+    say(sandbox, "x = 2")  # needs no file
+    written = threading.Event()
+
+    def write_later() -> None:
+        time.sleep(0.5)
+        written.set()
+        live.recorder.write(guest, "checkpoint")
+
+    writer = threading.Thread(target=write_later)
+    writer.start()
+    say(sandbox, "open('f', 'w').write('two'); os.remove('/tmp/t')")
+    assert written.is_set(), "the cell did not wait"
+    writer.join()
+    (taken,) = list_snapshots(root)
+    restore_snapshot(taken.snapshot_id, root)
+    assert say(sandbox, "print(x, open('f').read(), open('/tmp/t').read())") == "1 one one"
+
+
+def test_a_capture_that_nobody_wrote_is_made_up_for(sessions: Opened, root: Path) -> None:
+    """A kernel that ends may drop one: the next has to give everything that it gave."""
+    session_id, sandbox = sessions.create()
+    live = catalog.live_session(session_id, root)
+    assert live is not None
+    say(sandbox, "x = 1")
+    live.recorder.take("user")
+    say(sandbox, "y = list(range(200_000))")
+    live.sandbox.capture(live.recorder.split, everything=live.recorder.begin_capture())
+    say(sandbox, "z = 3")
+    taken = live.recorder.take("user")
+    say(sandbox, "del x, y, z")
+    restore_snapshot(taken.snapshot_id, root)
+    assert say(sandbox, "print(x, sum(y), z)") == "1 19999900000 3"

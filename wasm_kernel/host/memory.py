@@ -71,12 +71,14 @@ class CapturedMemory:
 
     def take_over(self, before: CapturedMemory) -> None:
         """Be the capture of both: of what was captured ``before``, too, as far as it did not change again."""
+        if self.everything:
+            return
         chunks, pages = {n for n, _ in self.whole}, {n for n, _ in self.pages}
         split = {page // PAGES for page in pages}
         self.whole = [item for item in before.whole if item[0] not in chunks and item[0] not in split] + self.whole
         older = [item for item in before.pages if item[0] not in pages and item[0] // PAGES not in chunks]
         self.pages = older + self.pages
-        self.everything = self.everything or before.everything
+        self.everything = before.everything
 
 
 def _map(address: int, length: int, fd: int, offset: int) -> None:

@@ -557,3 +557,15 @@ def test_magics_in_the_middle_of_a_cell(start: Start) -> None:
     assert kernel.ok("print(x, 'y' in globals())").stdout in ("3 False\n", "4 False\n")
     kernel.ok("%session restore inside")
     assert kernel.ok("print(x)").stdout == "3\n", "taken when the cell has ended"
+
+
+@pytest.mark.xfail(strict=True, reason="that it is to start fresh is forgotten when the kernel opens its session")
+def test_restarted_and_killed_before_the_first_cell(book: Start) -> None:
+    kernel = book()
+    kernel.ok("x = 1")
+    kernel.client.stop_channels()
+    kernel.manager.restart_kernel(now=False)
+    kernel.connect()
+    kernel.ok("%session info")
+    kill(kernel)
+    assert book().ok("print('x' in globals())").stdout == "False\n"

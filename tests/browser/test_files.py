@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import filecmp
+import os
 import re
+import shutil
+import zipfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import FrameLocator, Locator, expect
 
-from tests.browser.lab import Notebook
+from tests.browser.lab import DARK, Notebook
 
 Make = Callable[..., Notebook]
 
@@ -38,14 +43,20 @@ class Files:
         return self.root.locator(".wk-list select")
 
     def row(self, name: str) -> Locator:
-        return self.list.locator("option", has_text=re.compile(rf"\s{re.escape(name)}/?\s"))
+        return self.list.locator("option", has_text=re.compile(rf"\s{re.escape(name)}/?\s".replace("\\ ", "\\s")))
 
     def choose(self, *names: str) -> None:
         for n, name in enumerate(names):
             self.row(name).click(modifiers=["Control"] if n else [])
 
     def press(self, name: str) -> None:
-        self.root.get_by_role("button", name=name, exact=True).click()
+        """A button of the toolbar, by its text or its tooltip."""
+        text = self.root.locator(".wk-bar > button", has_text=re.compile(rf"^\s*{name}$"))
+        text.or_(self.root.locator(f'button[title="{name}"]')).first.click()
+
+    def answer(self, name: str) -> None:
+        """A button below a question."""
+        self.panel.locator("button", has_text=re.compile(rf"^\s*{name}$")).click()
 
     @property
     def preview(self) -> Locator:
@@ -92,5 +103,229 @@ def test_browse_and_preview(files: Files) -> None:
     files.nb.screenshot("files_hex")
     files.list.press("Backspace")
     expect(files.row("raw")).to_have_count(1)
-    files.root.get_by_role("button", name="/app").click()
+    files.press("/app")
     expect(files.row("cities.csv")).to_have_count(1)
+
+
+def test_several_files_come_as_a_zip(files: Files) -> None:
+    files.choose("cities.csv", "data")
+    expect(files.preview).to_contain_text("2 selected")
+    with files.nb.page.expect_download() as waiting:
+        files.root.get_by_text("Download zip").click()
+    assert waiting.value.suggested_filename == "files.zip"
+    with zipfile.ZipFile(waiting.value.path()) as archive:
+        assert archive.read("cities.csv") == b"city,m\nBern,542\nLima,154\n"
+        assert archive.read("data/raw/x.bin") == bytes(range(256)) * 40
+    with files.nb.page.expect_download() as waiting:
+        files.choose("cities.csv")
+        expect(files.root.get_by_text("Download zip")).to_have_count(0)
+        files.root.locator(".wk-link a").click()
+    assert waiting.value.suggested_filename == "cities.csv"
+    assert waiting.value.path().read_bytes() == b"city,m\nBern,542\nLima,154\n"
+
+
+def test_large_file_down_and_up(files: Files, tmp_path: Path) -> None:
+    nb = files.nb
+    large, inside = tmp_path / "large.bin", nb.folder / "inside.bin"
+    large.write_bytes(os.urandom(1 << 20) * 150)
+    shutil.copyfile(large, inside)
+    files.press("Look again")
+    files.choose("inside.bin")
+    with nb.page.expect_download() as waiting:
+        files.root.locator(".wk-link a").click()
+    assert filecmp.cmp(waiting.value.path(), large, shallow=False)
+    inside.unlink()
+    files.press("Upload")
+    page = files.upload_page
+    page.locator("input[type=file]").set_input_files(large)
+    expect(page.locator("li")).to_contain_text("done")
+    nb.screenshot("files_upload")
+    assert filecmp.cmp(nb.folder / "large.bin", large, shallow=False)
+    expect(files.row("large.bin")).to_have_count(1)  # the list was refreshed by itself
+    (nb.folder / "large.bin").unlink()
+
+
+def test_upload_asks_before_it_replaces_and_heeds_the_quota(files: Files, tmp_path: Path) -> None:
+    nb = files.nb
+    (tmp_path / "cities.csv").write_text("mine")
+    (tmp_path / "huge.bin").write_bytes(bytes(30 << 20))
+    files.press("Upload")
+    page = files.upload_page
+    page.locator("input[type=file]").set_input_files(tmp_path / "cities.csv")
+    page.get_by_role("button", name="Keep both").click()
+    expect(page.locator("li")).to_contain_text("as cities (2).csv")
+    assert (nb.folder / "cities (2).csv").read_text() == "mine"
+    assert (nb.folder / "cities.csv").read_text().startswith("city")
+    page.locator("input[type=file]").set_input_files(tmp_path / "cities.csv")
+    page.get_by_role("button", name="Replace").click()
+    expect(page.locator("li").nth(1)).to_contain_text("done")
+    assert (nb.folder / "cities.csv").read_text() == "mine"
+    files.answer("Done")
+    nb.run("%session limits disk=20M")
+    files.press("Upload")
+    sent: list[str] = []
+    nb.page.on("request", lambda r: sent.append(r.url) if r.method == "PUT" and "wasm-kernel" in r.url else None)
+    page.locator("input[type=file]").set_input_files(tmp_path / "huge.bin")
+    expect(page.locator("#message")).to_contain_text("30.0 MB do not fit")
+    nb.screenshot("files_quota")
+    assert not sent
+    assert not (nb.folder / "huge.bin").exists()
+
+
+def test_new_folder_rename_move_and_delete(files: Files) -> None:
+    nb = files.nb
+    files.press("New folder")
+    files.panel.locator("input").fill("results")
+    files.panel.locator("input").press("Enter")
+    expect(files.row("results")).to_have_count(1)
+    files.choose("notes.md")
+    files.list.press("F2")
+    files.panel.locator("input").fill("read me.md")
+    files.answer("Rename")
+    expect(files.row("read me.md")).to_have_count(1)
+    files.press("Move")
+    files.panel.locator("input").fill("/app/results")
+    files.answer("Move")
+    expect(files.row("read me.md")).to_have_count(0)
+    assert (nb.folder / "results" / "read me.md").exists()
+    files.choose("results", "cities.csv")
+    files.list.press("Delete")
+    expect(files.panel).to_contain_text("Delete 2 items?")
+    expect(files.panel).to_contain_text("%session undo")
+    nb.screenshot("files_delete")
+    files.answer("Cancel")
+    assert (nb.folder / "cities.csv").exists()
+    files.press("Delete")
+    files.answer("Delete")
+    expect(files.root).to_contain_text("Deleted: ")
+    expect(files.row("results")).to_have_count(0)
+    assert not (nb.folder / "cities.csv").exists()
+    assert not (nb.folder / "results").exists()
+    files.press("New folder")
+    files.panel.locator("input").fill("../out")
+    files.answer("Make folder")
+    expect(files.root.get_by_role("alert")).to_contain_text("without a slash")
+
+
+def test_it_works_while_a_cell_runs(files: Files) -> None:
+    nb = files.nb
+    number = nb.start(
+        "import time\nfor i in range(60):\n    open(f'live{i}.txt', 'w').write('x' * i)\n    time.sleep(.5)\n"
+        "    if os.path.exists('stop'): break\nos.remove('stop')"
+    )
+    expect(files.row("live3.txt")).to_have_count(1)
+    files.choose("model.py")
+    expect(files.preview.locator("pre")).to_contain_text("def area")
+    assert "[*]" in nb.cell(number).inner_text()
+    (nb.folder / "stop").write_text("")
+    nb.wait_until_done(number)
+    expect(files.row("live3.txt")).to_contain_text("+")
+    nb.run("os.remove('live3.txt'); open('cities.csv', 'a').write('Oslo,23\\n')")
+    expect(files.root).to_contain_text("deleted: live3.txt")
+    expect(files.row("cities.csv")).to_contain_text("~")
+
+
+def test_it_comes_back_after_a_reload(files: Files) -> None:
+    nb = files.nb
+    files.choose("cities.csv")
+    expect(files.preview.locator("table")).to_contain_text("Lima")
+    nb.save()
+    nb.reload()
+    nb.wait_for_kernel()
+    again = Files(nb, 1)
+    expect(again.preview.locator("table")).to_contain_text("Lima")
+    again.row("data").dblclick()
+    expect(again.row("raw")).to_have_count(1)
+
+
+HOSTILE = r"""
+import os
+evil = '<img src=x onerror=window.hacked=1>'
+os.makedirs(evil, exist_ok=True)
+for folder in ('.', evil):
+    open(f'{folder}/{evil}.txt', 'w').write('<script>window.hacked=2</script>' + evil)
+    open(f'{folder}/"onclick="window.hacked=3.svg', 'w').write('<svg xmlns="http://www.w3.org/2000/svg" onload="window.hacked=4"/>')
+    open(f"{folder}/');window.hacked=5;('.html", 'w').write(evil)
+    open(f'{folder}/{evil}.csv', 'w').write(f'{evil},b\n{evil},2')
+    open(f'{folder}/{evil}.json', 'w').write('{"%s": "%s"}' % (evil, evil))
+    open(f'{folder}/a\u202egnp.exe', 'w').write('\u202eright to left\x1b[31m\0')
+"""
+
+
+def test_names_and_contents_do_nothing(notebook: Make) -> None:
+    nb = notebook(HOSTILE, "%session files")
+    nb.run_all()
+    files = Files(nb, 1)
+    names = ("<img src=x onerror=…ed=1>.txt", '"onclick="window.hacked=3.svg', "');window.hacked=5;('.html")
+
+    def try_everything() -> None:
+        for number in range(files.list.locator("option").count()):
+            files.list.locator("option").nth(number).click()
+            expect(files.preview.locator(".wk-title")).not_to_be_empty()
+            nb.page.wait_for_timeout(600)
+            for button in ("Rename", "Move", "Delete"):
+                files.press(button)
+                nb.page.wait_for_timeout(100)
+            files.answer("Cancel")
+
+    expect(files.list.locator("option")).to_have_count(7)
+    assert len(names) == 3
+    try_everything()
+    nb.screenshot("files_hostile")
+    files.list.locator("option").first.dblclick()
+    expect(files.list.locator("option")).to_have_count(6)
+    try_everything()
+    files.press("Upload")
+    expect(files.upload_page.locator("#drop")).to_contain_text("<img src=x")
+    assert nb.page.evaluate("() => window.hacked") is None
+    nb.run('%session download "<img src=x onerror=window.hacked=1>.txt"')
+    assert nb.page.evaluate("() => window.hacked") is None
+
+
+def test_ten_thousand_files(notebook: Make) -> None:
+    nb = notebook("for i in range(10_000): open(f'{i:05}.txt', 'w').close()", "%session files")
+    nb.run_all()
+    files = Files(nb, 1)
+    expect(files.list.locator("option")).to_have_count(200)
+    expect(files.root).to_contain_text("1–200 of 10,000 items")
+    files.press("The next page")
+    expect(files.row("00200.txt")).to_have_count(1)
+    files.root.get_by_placeholder("Filter").fill("*99.txt")
+    expect(files.list.locator("option")).to_have_count(100)
+    files.root.locator("select").first.select_option(label="Name Z–A")
+    expect(files.list.locator("option").first).to_contain_text("09999.txt")
+
+
+def test_magic_gives_links(files: Files) -> None:
+    nb = files.nb
+    number = nb.run("%session download cities.csv model.py")
+    with nb.page.expect_download() as waiting:
+        nb.output(number).get_by_role("link", name="cities.csv").click()
+    assert waiting.value.path().read_text().startswith("city,m")
+    number = nb.run("%session download data --zip")
+    with nb.page.expect_download() as waiting:
+        nb.output(number).get_by_role("link", name="data.zip").click()
+    with zipfile.ZipFile(waiting.value.path()) as archive:
+        assert "data/raw/x.bin" in archive.namelist()
+    assert "--zip" in nb.text(nb.run("%session download data"))
+
+
+def test_looks_in_the_dark_and_on_a_narrow_page(files: Files) -> None:
+    nb = files.nb
+    size = nb.page.viewport_size
+    assert size is not None
+    nb.theme(DARK)
+    files.choose("model.py")
+    expect(files.preview.locator("pre .k").first).to_have_text("def")
+    nb.screenshot("files_dark")
+    files.press("Upload")
+    expect(files.upload_page.locator("#drop")).to_be_visible()
+    nb.page.set_viewport_size({"width": 600, "height": 1100})
+    try:
+        box, around = files.root.bounding_box(), nb.output(1).bounding_box()
+        assert box is not None
+        assert around is not None
+        assert box["width"] <= around["width"]
+        nb.screenshot("files_narrow")
+    finally:
+        nb.page.set_viewport_size(size)

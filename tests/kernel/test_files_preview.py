@@ -242,13 +242,14 @@ def test_a_file_that_grows_and_shrinks_meanwhile(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "__name__", "this")  # `python -m this` reads nothing and writes no JSON
-    seen = look(write(tmp_path, "a.txt", "text"))
-    assert "cannot be read" in seen.markup
-    monkeypatch.setattr(contents, "__name__", "http.server")
+    monkeypatch.setattr(preview, "_READER", "print('no JSON')")
+    path = write(tmp_path, "a.txt", "text")
+    assert "cannot be read" in look(path).markup
+    monkeypatch.setattr(preview, "_READER", "import time; time.sleep(60)")
     monkeypatch.setattr(preview, "_PATIENCE", 1.0)
-    monkeypatch.setattr(preview, "encodable", lambda name: "0")
-    assert "too long" in look(write(tmp_path, "a.txt", "text")).markup
+    begun = time.monotonic()
+    assert "too long" in look(path).markup
+    assert time.monotonic() - begun < 10
 
 
 def test_the_reader_has_limits() -> None:

@@ -1,4 +1,4 @@
-"""What is in a file, as HTML: run in a process of its own, ``python -m wasm_kernel.kernel.files.contents``.
+"""What is in a file, as HTML: run in a process of its own, by `preview`.
 
 The file is the guest's, and what reads it here (regular expressions of highlighters, parsers, sqlite) was not written
 for enemies. So this process has little memory and time, no secrets in its environment, and only one open file; whoever
@@ -330,14 +330,10 @@ def restrict() -> None:
 
 
 def main() -> None:
-    """Standard input is the file, the argument its name; two lines of JSON come out."""
+    """Standard input is the file, the argument its name; a JSON list comes out."""
     restrict()
     name = sys.argv[1]
     with os.fdopen(0, "rb", closefd=False) as file:
         size = os.fstat(0).st_size
         said, markup = show(file, name, size)
     sys.stdout.write(json.dumps([said, markup]))
-
-
-if __name__ == "__main__":
-    main()

@@ -19,5 +19,12 @@ if (root && !root.dataset.wk) {
     else if (e.key === 'Escape') name = 'cancel';
     else if (e.key === 'Enter' && e.target.matches('.wk-panel input')) name = 'ok';
     if (name) { e.preventDefault(); e.stopPropagation(); press(name); }
-  });
+  }, true);  /* before ipywidgets' own fields, which keep their keys to themselves */
+  let asked = null;
+  new MutationObserver(() => {
+    const field = root.querySelector('.wk-panel input[type=text]') || root.querySelector('.wk-panel .wk-ok');
+    if (field && field !== asked) { field.focus(); if (field.select) field.select(); }
+    if (!field && asked) root.querySelector('.wk-list select').focus();
+    asked = field;
+  }).observe(root, {childList: true, subtree: true});
 }

@@ -23,6 +23,8 @@ from wasm_kernel.kernel.render import escape, sentence
 IMAGE_BYTES = 2 << 20
 SOUND_BYTES = 2 << 20
 _PIXELS = 40_000_000
+# Isolated, and yet with this very package, wherever it is imported from.
+_READER = f"import sys; sys.path.append(sys.argv.pop(1)); from {contents.__name__} import main; main()"
 _PATIENCE = 6.0  # seconds for the process that reads it
 _ANSWER = 4 << 20
 SOUNDS = {".wav": "audio/wav", ".mp3": "audio/mpeg", ".ogg": "audio/ogg", ".flac": "audio/flac", ".m4a": "audio/mp4"}
@@ -111,7 +113,7 @@ def _jpeg_size(data: bytes) -> tuple[int, int]:
 
 def read(file: IO[bytes], name: str) -> Preview:
     """Let a process of its own read the file."""
-    command = [sys.executable, "-I", "-m", contents.__name__, name.replace("\0", "")]
+    command = [sys.executable, "-I", "-c", _READER, str(Path(contents.__file__).parents[3]), name.replace("\0", "")]
     try:
         done = subprocess.run(
             command,

@@ -102,7 +102,7 @@ def show_text(data: bytes, name: str, size: int) -> Seen:
         raise NotThat("not text")
     text, left_out = clean(text)
     partly = left_out or size > TEXT_BYTES
-    return ("the beginning" if partly else counted(text.count("\n") + bool(text), "line")), text_html(text, name)
+    return ("the beginning" if partly else counted(len(text.splitlines()), "line")), text_html(text, name)
 
 
 # ---- tables

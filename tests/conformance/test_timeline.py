@@ -559,7 +559,6 @@ def test_magics_in_the_middle_of_a_cell(start: Start) -> None:
     assert kernel.ok("print(x)").stdout == "3\n", "taken when the cell has ended"
 
 
-@pytest.mark.xfail(strict=True, reason="that it is to start fresh is forgotten when the kernel opens its session")
 def test_restarted_and_killed_before_the_first_cell(book: Start) -> None:
     kernel = book()
     kernel.ok("x = 1")

@@ -63,7 +63,6 @@ def test_the_list_is_that_of_the_issue() -> None:
         compile(check_cell(kind), kind.name, "exec", flags=0x2000)  # top-level await, as in a notebook
 
 
-@pytest.mark.xfail(strict=True, reason="the guest's wire calls json.dumps by name: who patches it loses the cell")
 def test_a_patched_json_does_not_break_the_driver(tmp_path: Path) -> None:
     with create_session_sandbox(workspace_root=tmp_path)[1] as sandbox:
         assert sandbox.execute("import json; real = json.dumps; json.dumps = lambda *a, **k: 'x' + real(*a)").success

@@ -17,6 +17,7 @@ from typing import Any
 MAX_BUFFERS = 4096
 MAX_HEADER_DEPTH = 200
 MAX_HEADER_VALUES = 2_000_000
+_dumps, _loads = json.dumps, json.loads  # who patches these in the guest patches them for himself
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -163,7 +164,7 @@ def encode(header: dict[str, Any], buffers: tuple[bytes, ...] | list[Any] = (), 
     """Join a header and its buffers into one frame."""
     if buffers:
         header = {**header, "buffers": [len(b) for b in buffers]}
-    text = json.dumps(header, default=default, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    text = _dumps(header, default=default, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     return b"".join([len(text).to_bytes(4, "little"), text, *buffers])
 
 
@@ -182,7 +183,7 @@ def decode(frame: bytes) -> tuple[dict[str, Any], tuple[bytes, ...]]:
             bare = _STRING.sub("", text)
             if bare.count("[") + bare.count("{") + bare.count(",") > MAX_HEADER_VALUES:
                 raise TooMuch(f"the header holds more than {MAX_HEADER_VALUES} values")
-        header = json.loads(text)
+        header = _loads(text)
     except (ValueError, RecursionError) as e:
         raise e if isinstance(e, BadFrame) else BadFrame(f"the header is not JSON: {type(e).__name__}") from None
     if not isinstance(header, dict):

@@ -41,6 +41,7 @@ class Home:
     notebook: Path | None = None
     notes: list[str] = field(default_factory=list)  # what the person should be told with the next cell
     resumed: Manifest | None = None  # what the guest goes on from
+    starts_fresh: bool = False  # a restart asked for it, and nothing that could be gone on with was saved since
     refused: str = ""  # why nothing may run here
     temporary: bool = False  # nobody can come back to it: without files it is not kept
 
@@ -66,7 +67,7 @@ class Home:
         with contextlib.suppress(BadRecord):
             record = read_record(live.folder)
         if record is not None and record.extra.get("fresh_start"):
-            live.note(fresh_start=False)
+            self.starts_fresh = True
             return None
         from wasm_kernel.sessions.snapshots import open_from_snapshot
 
@@ -76,6 +77,12 @@ class Home:
             self.notes.append(f"The variables of last time could not be brought back: {e}. The interpreter is fresh.")
             return None
         return manifest if manifest is not None and manifest.entry else None
+
+    def has_begun(self, live: LiveSession) -> None:
+        """There is a snapshot of what began afresh: the next kernel goes on from that one."""
+        if self.starts_fresh:
+            self.starts_fresh = False
+            live.note(fresh_start=False)
 
     def tell_of_return(self, history: History) -> None:
         """One line for the first cell: where we are, and the way to start fresh."""

@@ -787,6 +787,8 @@ class WasmKernel(MessageLoop):
             live.note(fresh_start=True)
         if self.checkpoint or self._timeline is not None:
             self.timeline.close(take=not self._restarting and not self.home.temporary)
+        if not self._restarting and not live.sandbox.fresh:
+            self.home.has_begun(live)
         self.home.leave(live)
 
     def _at_rest(self) -> bool:

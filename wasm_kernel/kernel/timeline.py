@@ -126,9 +126,17 @@ class Timeline:
                 "removed": result.files_deleted[:_MOST_NAMES],
             },
         }
-        self._enqueue(
-            _Pending(guest, "checkpoint", count, variables, metadata, same_files=not changed), soon=not changed
-        )
+        pending = _Pending(guest, "checkpoint", count, variables, metadata, same_files=not changed)
+        if self._kernel.home.starts_fresh:
+            pending.written.add_done_callback(self._begun)
+        self._enqueue(pending, soon=not changed)
+
+    def _begun(self, written: Future[Snapshot]) -> None:
+        """The first checkpoint after a restart is on disk. On the writer's thread."""
+        if written.exception() is None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                kernel = self._kernel
+                kernel.loop.call_soon_threadsafe(lambda: kernel.home.has_begun(kernel.live))
 
     async def _capture(self) -> Captured:
         """Called with the guest's lock held."""

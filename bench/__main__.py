@@ -20,7 +20,19 @@ from bench import native
 from bench.report import Section
 from bench.rounds import Tick
 from bench.setting import FULL, QUICK, Rounds, Setting, succeed
-from bench.subjects import cpu, interrupt, kernels, memory, noop, prints, sessions, start, threads
+from bench.subjects import (
+    cpu,
+    interrupt,
+    kernels,
+    memory,
+    noop,
+    objects,
+    prints,
+    sessions,
+    snapshots,
+    start,
+    threads,
+)
 from wasm_kernel import create_sandbox
 from wasm_kernel.host import image
 
@@ -30,6 +42,8 @@ RESULTS = Path(__file__).parent / "RESULTS.md"
 SUBJECTS: dict[str, Callable[[Setting], Section]] = {
     "memory": memory.run,
     "kernels": kernels.run,
+    "objects": objects.run,
+    "snapshots": snapshots.run,
     "start": start.run,
     "noop": noop.run,
     "prints": prints.run,
@@ -38,7 +52,19 @@ SUBJECTS: dict[str, Callable[[Setting], Section]] = {
     "sessions": sessions.run,
     "cpu": cpu.run,
 }
-ORDER = ("kernels", "start", "noop", "prints", "interrupt", "memory", "threads", "sessions", "cpu")  # in the report
+ORDER = (
+    "kernels",
+    "objects",
+    "snapshots",
+    "start",
+    "noop",
+    "prints",
+    "interrupt",
+    "memory",
+    "threads",
+    "sessions",
+    "cpu",
+)  # in the report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -144,6 +170,7 @@ _ROUNDS = {
     "memory": "memory",
     "threads": "threads",
     "sessions": "sessions",
+    "snapshots": "snapshots",
     "CPU": "cpu",
 }
 

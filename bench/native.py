@@ -45,17 +45,17 @@ def python(say: Callable[[str], None]) -> Path:
     return interpreter
 
 
-def beside(interpreter: Path, requirement: str) -> Path:
-    """The folder of an environment that has one thing more than the native one; made if it is not there."""
+def beside(interpreter: Path, requirement: str, *more: str) -> Path:
+    """The folder of an environment that has this, and ``more``, beyond the native one; made if it is not there."""
     folder = interpreter.parents[1].with_name("bench-" + requirement.partition("[")[0])
     stamp = folder / "installed.json"
-    wanted = json.dumps([requirement, (interpreter.parents[1] / "installed.json").read_text()])
+    wanted = json.dumps([requirement, *more, (interpreter.parents[1] / "installed.json").read_text()])
     if stamp.is_file() and stamp.read_text() == wanted:
         return folder
     _run(sys.executable, "-m", "venv", "--clear", folder)
     shared, own = (sysconfig.get_path("purelib", vars={"base": str(f)}) for f in (interpreter.parents[1], folder))
     Path(own, "shared.pth").write_text(shared + "\n")
-    _run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", requirement)
+    _run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", requirement, *more)
     stamp.write_text(wanted)
     return folder
 

@@ -14,7 +14,7 @@ from wasm_kernel import BaseSandbox, SandboxResult, create_sandbox
 
 @dataclass(frozen=True)
 class Rounds:
-    """How often each subject is measured."""
+    """How often each subject is measured, and on how much."""
 
     memory: int
     start: int
@@ -29,6 +29,10 @@ class Rounds:
     kernel_lives: int
     kernel_cells: int
     kernel_memory: int
+    kinds: int
+    snapshots: int
+    snapshot_cells: int
+    large: int
 
 
 FULL = Rounds(
@@ -45,6 +49,10 @@ FULL = Rounds(
     kernel_lives=11,
     kernel_cells=3,
     kernel_memory=3,
+    kinds=31,
+    snapshots=3,
+    snapshot_cells=200,
+    large=1 << 30,
 )
 QUICK = Rounds(
     memory=1,
@@ -60,6 +68,10 @@ QUICK = Rounds(
     kernel_lives=2,
     kernel_cells=1,
     kernel_memory=1,
+    kinds=5,
+    snapshots=1,
+    snapshot_cells=50,
+    large=1 << 28,
 )
 
 

@@ -43,18 +43,27 @@ class KernelGone(Exception):
 class Kernel:
     """A kernel's process and this client's connections to it."""
 
-    def __init__(self, argv: list[str], interrupt_mode: str, folder: str) -> None:
-        place = tempfile.mkdtemp(dir=folder)
-        key = os.urandom(16).hex().encode()
-        file, info = write_connection_file(os.path.join(place, "connection.json"), key=key)
-        self._session = Session(key=key)
+    def __init__(
+        self,
+        argv: list[str],
+        interrupt_mode: str,
+        folder: str,
+        *,
+        place: str | None = None,
+        extra: dict[str, str] | None = None,
+    ) -> None:
+        """Start it in a new folder below ``folder``, or in ``place``, where another one may have been before."""
+        place = place or tempfile.mkdtemp(dir=folder)
+        key = os.urandom(16).hex()
+        file, info = write_connection_file(os.path.join(place, f"kernel-{key[:8]}.json"), key=key.encode())
+        self._session = Session(key=key.encode())
         self._by_message = interrupt_mode == "message"
         self._log = open(os.path.join(place, "log"), "wb")  # noqa: SIM115 - lives as long as the process
         self.started = time.perf_counter()
         self._process = subprocess.Popen(
             [part.replace("{connection_file}", file) for part in argv],
             cwd=place,
-            env={**os.environ, "WASM_KERNEL_WORKSPACE": os.path.join(place, "workspace")},
+            env={**os.environ, "WASM_KERNEL_WORKSPACE": os.path.join(place, "workspace"), **(extra or {})},
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
@@ -111,7 +120,7 @@ class Kernel:
         deadline = time.perf_counter() + _PATIENCE
         while (left := deadline - time.perf_counter()) > 0:
             received = self.receive(left)
-            if received and _kind(received[1]) in kinds and received[1]["parent_header"].get("msg_id") == request:
+            if received and kind_of(received[1]) in kinds and received[1]["parent_header"].get("msg_id") == request:
                 return dict(received[1]["content"])
         raise KernelGone(f"no {kinds[0]} within {_PATIENCE:.0f} s: {self.complaints()}")
 
@@ -130,10 +139,10 @@ class Kernel:
                 raise KernelGone(f"no kernel_info_reply within {_PATIENCE:.0f} s: {self.complaints()}")
         return replied
 
-    def execute(self, code: str) -> str:
+    def execute(self, code: str, *, stop_on_error: bool = True) -> str:
         """Ask for a cell's execution; the request's id."""
         content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
-        return self.send("shell", "execute_request", {**content, "stop_on_error": True})
+        return self.send("shell", "execute_request", {**content, "stop_on_error": stop_on_error})
 
     def run(self, code: str) -> float:
         """Run a cell to its end; when `idle` arrived."""
@@ -148,9 +157,9 @@ class Kernel:
             message = received[1]
             if message["parent_header"].get("msg_id") != request:
                 continue
-            if _kind(message) == "execute_reply":
+            if kind_of(message) == "execute_reply":
                 reply = message["content"]
-            elif _kind(message) == "idle":
+            elif kind_of(message) == "idle":
                 idle = time.perf_counter()
         if reply["status"] != "ok":
             raise RuntimeError(f"{code!r} failed: {reply}")
@@ -163,12 +172,12 @@ class Kernel:
         else:
             self._process.send_signal(signal.SIGINT)
 
-    def shut_down(self) -> float:
+    def shut_down(self, patience: float = 15.0) -> float:
         """Seconds from shutdown_request until the process is gone."""
         asked = time.perf_counter()
         self.send("control", "shutdown_request", {"restart": False})
-        if not select.select([self._end], [], [], 15)[0]:
-            raise KernelGone("the kernel did not shut down within 15 s")
+        if not select.select([self._end], [], [], patience)[0]:
+            raise KernelGone(f"the kernel did not shut down within {patience:.0f} s")
         return time.perf_counter() - asked
 
     def pss(self) -> int:
@@ -196,7 +205,8 @@ class Kernel:
         self._log.close()
 
 
-def _kind(message: Message) -> str:
+def kind_of(message: Message) -> str:
+    """A message's type; of a status, the state."""
     kind = str(message["header"]["msg_type"])
     return str(message["content"]["execution_state"]) if kind == "status" else kind
 
@@ -256,7 +266,7 @@ def _lines(kernel: Kernel) -> tuple[float, float]:
         last = time.perf_counter()
         message = received[1]
         if message["parent_header"].get("msg_id") == request:
-            kind = _kind(message)
+            kind = kind_of(message)
             replied = replied or kind == "execute_reply"
             if kind == "stream":
                 text.append(message["content"]["text"])

@@ -176,6 +176,9 @@ class GuestMemory:
             elif known and memcmp(start, start + to_view, end - start) == 0:
                 if look_for_rest:
                     resting.append(start)
+            elif known and last - first == 1:
+                memmove(start + to_view, start, _PAGE)
+                changed.add(first)
             else:
                 for page, at in enumerate(range(start, end, _PAGE), first):
                     if pages[page]:

@@ -39,7 +39,7 @@ def read_connection_file(path: Path) -> dict[str, Any]:
 
 def readable(socket: zmq.Socket[bytes]) -> bool:
     """Whether a message is there to be received."""
-    return bool(int(socket.EVENTS) & zmq.POLLIN)
+    return bool(int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
 
 class IOPub:

@@ -10,8 +10,8 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 from tornado.template import Template
 
+from wasm_kernel.model.names import key_of, text_of
 from wasm_kernel.server.handlers import SessionHandler
-from wasm_kernel.server.names import key_of, text_of
 from wasm_kernel.server.problems import as_problems
 from wasm_kernel.server.room import Quota, measure
 

@@ -16,7 +16,20 @@ from tests.sessions.helpers import make_session
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Start = Callable[..., Kernel]
-SUBCOMMANDS = ["info", "list", "files", "limits", "watch", "reset", "new", "attach", "rename", "delete", "export"]
+SUBCOMMANDS = [
+    "info",
+    "list",
+    "files",
+    "limits",
+    "watch",
+    "reset",
+    "new",
+    "attach",
+    "rename",
+    "delete",
+    "export",
+    "download",
+]
 
 
 def value(kernel: Kernel, name: str = "s") -> object:

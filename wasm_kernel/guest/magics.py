@@ -49,7 +49,8 @@ _ON_THE_HOST = {
     %session                       what it is and how much it uses
     %session info                  the same; `s = %session info` gives a dict
     %session list                  all sessions
-    %session files [FOLDER]        the files in /app
+    %session files [FOLDER]        the files in /app: a browser where there are widgets, else a table
+    %session download PATH … [--zip]   links to files; folders, and several files in one, with --zip
     %session limits [NAME=VALUE …] show or change limits: memory=2G timeout=60 disk=5G files=10000 output=20M
     %session watch on|off          show after each cell which files it created, changed or deleted
     %session undo [N]              as before the last cell, or the last N: variables and files

@@ -62,7 +62,7 @@ class Lab:
 
 
 @contextlib.contextmanager
-def running_lab(folder: Path, log: Path) -> Iterator[Lab]:
+def running_lab(folder: Path, log: Path, **extra: Any) -> Iterator[Lab]:
     """Start JupyterLab with nothing of the user's own: settings, data and sessions live below ``folder``."""
     notebooks, sessions, settings = (folder / name for name in ("notebooks", "sessions", "settings"))
     for path in (notebooks, sessions):
@@ -91,6 +91,7 @@ def running_lab(folder: Path, log: Path) -> Iterator[Lab]:
         "ServerApp.log_level": "INFO",
         "IdentityProvider.token": token,
         "LabApp.expose_app_in_browser": True,
+        **{f"ServerApp.{name}": value for name, value in extra.items()},
     }
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
     with log.open("wb") as out:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import FrameLocator, Locator, expect
+from playwright.sync_api import FrameLocator, Locator, Page, expect
 
-from tests.browser.lab import DARK, Notebook
+from tests.browser.lab import DARK, Notebook, open_lab, running_lab
 
 Make = Callable[..., Notebook]
 
@@ -207,6 +207,18 @@ def test_new_folder_rename_move_and_delete(files: Files) -> None:
     expect(files.root.get_by_role("alert")).to_contain_text("without a slash")
 
 
+def test_what_was_deleted_comes_back_by_undo(files: Files) -> None:
+    nb = files.nb
+    nb.run("later = 1")
+    files.choose("cities.csv")
+    files.press("Delete")
+    files.answer("Delete")
+    expect(files.row("cities.csv")).to_have_count(0)
+    nb.run("%session undo")
+    expect(files.row("cities.csv")).to_have_count(1)
+    assert (nb.folder / "cities.csv").read_text().startswith("city,m")
+
+
 def test_it_works_while_a_cell_runs(files: Files) -> None:
     nb = files.nb
     number = nb.start(
@@ -329,3 +341,28 @@ def test_looks_in_the_dark_and_on_a_narrow_page(files: Files) -> None:
         nb.screenshot("files_narrow")
     finally:
         nb.page.set_viewport_size(size)
+
+
+def test_below_a_prefix_as_in_a_hub(
+    page: Page, shots: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    browser = page.context.browser
+    assert browser is not None
+    (tmp_path / "mine.txt").write_text("mine")
+    with running_lab(tmp_path_factory.mktemp("hub"), shots / "hub.log", base_url="/user/ann/") as lab:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        try:
+            nb = Notebook.make(lab, open_lab(context, lab), shots, "hub.ipynb", (FILES, "%session files"))
+            nb.run_all()
+            files = Files(nb, 1)
+            files.choose("data", "cities.csv")
+            with nb.page.expect_download() as waiting:
+                files.root.get_by_text("Download zip").click()
+            assert "/user/ann/wasm-kernel/" in waiting.value.url
+            assert zipfile.is_zipfile(waiting.value.path())
+            files.press("Upload")
+            files.upload_page.locator("input[type=file]").set_input_files(tmp_path / "mine.txt")
+            expect(files.row("mine.txt")).to_have_count(1)
+            nb.close()
+        finally:
+            context.close()

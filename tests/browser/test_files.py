@@ -366,3 +366,36 @@ def test_below_a_prefix_as_in_a_hub(
             nb.close()
         finally:
             context.close()
+
+
+def test_without_the_server_extension(
+    page: Page, shots: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    browser = page.context.browser
+    assert browser is not None
+    (tmp_path / "cities.csv").write_text("mine")
+    off = "{'wasm_kernel': False}"
+    with running_lab(tmp_path_factory.mktemp("bare"), shots / "bare.log", jpserver_extensions=off) as lab:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        try:
+            nb = Notebook.make(lab, open_lab(context, lab), shots, "bare.ipynb", (FILES, "%session files"))
+            nb.run_all()
+            files = Files(nb, 1)
+            files.choose("data", "cities.csv")
+            files.press("Download zip")
+            with nb.page.expect_download() as waiting:
+                files.panel.get_by_role("link", name="files.zip").click()
+            with zipfile.ZipFile(waiting.value.path()) as archive:
+                assert archive.read("data/raw/x.bin") == bytes(range(256)) * 40
+            files.press("Upload")
+            expect(files.panel).to_contain_text("server extension")
+            with nb.page.expect_file_chooser() as asked:
+                files.answer(r"Choose files.*")
+            asked.value.set_files(tmp_path / "cities.csv")
+            expect(files.panel).to_contain_text("There already: cities.csv")
+            nb.screenshot("files_bare")
+            files.answer("Keep both")
+            expect(files.row("cities (2).csv")).to_have_count(1)
+            nb.close()
+        finally:
+            context.close()

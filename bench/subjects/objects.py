@@ -71,7 +71,7 @@ def _alone(client: Client, setting: Setting, contender: Contender) -> dict[str, 
 
     tried = KINDS[: setting.rounds.kinds]
     jobs = [job(kind) for kind in tried]
-    found = {kind.name: "not tried" for kind in KINDS}
+    found: dict[str, str] = {}
     for kind, (made, checked) in zip(tried, client.apart(jobs), strict=True):
         failed = next((cell.error for cell in [*made, *checked] if cell.error), None)
         found[kind.name] = "" if checked[-1].text == _SAID else failed or "it is another"
@@ -95,11 +95,11 @@ def _section(
     own = there(together[ours.name])
     rows = [
         [f"**of {len(KINDS)}, all in one notebook**", *(whole(c.name) for c in (ours, *peers))],
-        [f"**of {len(KINDS)}, each in its own**", str(own), *(str(there(alone[c.name])) for c in peers)],
+        ["**each in its own**", "", *(f"{there(alone[c.name])} of {len(alone[c.name])}" for c in peers)],
     ]
     for kind in KINDS:
         mine = together[ours.name][kind.name]
-        rows.append([kind.name, _answer(mine), *(_answer(alone[c.name][kind.name]) for c in peers)])
+        rows.append([kind.name, _answer(mine), *(_answer(alone[c.name].get(kind.name)) for c in peers)])
     lost = ", ".join(name for name, wrong in together[ours.name].items() if wrong)
     return Section(
         "Which objects come back",
@@ -117,7 +117,9 @@ def _section(
     )
 
 
-def _answer(wrong: str) -> str:
+def _answer(wrong: str | None) -> str:
+    if wrong is None:
+        return "not tried"
     if not wrong:
         return "yes"
     text = " ".join(wrong.split()).replace("|", "/")

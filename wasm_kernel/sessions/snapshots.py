@@ -129,12 +129,20 @@ def fork_snapshot(
     """A new session that goes on from a snapshot; its id."""
     root = existing_root(workspace_root)
     with contextlib.closing(snapshot_store(root)) as store, store.take() as take:  # nobody collects from here on
-        manifest = read_snapshot(store, _group_of(store, snapshot_id), snapshot_id)
-        return _fork(root, store, take, manifest, notebook, _log(logger))
+        group = _group_of(store, snapshot_id)
+        body = store.read_manifest(group, snapshot_id)
+        manifest = parse_manifest(store.manifest_head(group, snapshot_id), body)
+        return _fork(root, store, take, manifest, body, notebook, _log(logger))
 
 
 def _fork(
-    root: Path, store: ChunkStore, take: Take, manifest: Manifest, notebook: str | None, logger: SandboxLogger
+    root: Path,
+    store: ChunkStore,
+    take: Take,
+    manifest: Manifest,
+    body: bytes,
+    notebook: str | None,
+    logger: SandboxLogger,
 ) -> str:
     """A new session from a manifest. Its own manifest comes first: without it the session would have no memory."""
     session_id = str(uuid.uuid4())
@@ -154,7 +162,7 @@ def _fork(
     files = [f for f in manifest.files if f.mount == "app"]
     lock = lock_session(root, session_id)
     try:
-        take.commit(session_id, first.snapshot_id, first.to_json(), manifest.body())
+        take.commit(session_id, first.snapshot_id, first.to_json(), body)
         try:
             with catalog.staged_session(root, session_id, extra, logger) as folder:
                 SavedTree("app", folder).restore(files, lambda name, length: _piece(store, name, length))
@@ -253,7 +261,7 @@ def import_snapshot(
                     missing.discard(name)
                 if missing:
                     raise BadSnapshot(f"{source} is cut short: {len(missing)} chunks are missing")
-                session_id = _fork(root, store, take, manifest, None, _log(logger))
+                session_id = _fork(root, store, take, manifest, body, None, _log(logger))
     except (zstandard.ZstdError, EOFError) as e:
         raise BadSnapshot(f"{source} is damaged or no exported snapshot: {e}") from None
     except (PathRefused, FileExistsError, NotADirectoryError, IsADirectoryError, DamagedChunk) as e:

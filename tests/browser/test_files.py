@@ -214,6 +214,7 @@ def test_what_was_deleted_comes_back_by_undo(files: Files) -> None:
     files.press("Delete")
     files.answer("Delete")
     expect(files.row("cities.csv")).to_have_count(0)
+    expect(files.preview).to_contain_text("Select a file")
     nb.run("%session undo")
     expect(files.row("cities.csv")).to_have_count(1)
     assert (nb.folder / "cities.csv").read_text().startswith("city,m")

@@ -282,10 +282,10 @@ def show_sqlite(data: bytes, size: int) -> Seen:
 def show_hex(data: bytes, size: int) -> Seen:
     """The first bytes."""
     lines = []
-    for start in range(0, min(len(data), HEX_BYTES), 16):
-        row = data[start : start + 16]
+    for start in range(0, min(len(data), HEX_BYTES), 8):
+        row = data[start : start + 8]
         text = "".join(chr(b) if 32 <= b < 127 else "·" for b in row)
-        lines.append(f"{start:04x}  {row[:8].hex(' '):23}  {row[8:].hex(' '):23}  {text}")
+        lines.append(f"{start:04x}  {row.hex(' '):23}  {text}")
     more = f"the first {HEX_BYTES} bytes" if size > HEX_BYTES else ""
     return more, f'<pre class="wk-code">{escape_lines(chr(10).join(lines))}</pre>'
 

@@ -15,7 +15,7 @@ from wasm_kernel.server.handlers import SessionHandler
 from wasm_kernel.server.problems import as_problems
 from wasm_kernel.server.room import Quota, measure
 
-_MOST = 2**53  # the largest whole number that a script knows exactly
+_MOST = 10**15 - 1  # bytes; more is as good as this much
 
 
 class UploadHandler(SessionHandler):

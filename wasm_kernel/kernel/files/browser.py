@@ -569,7 +569,7 @@ class Browser:
         root, folder, policy = self._root, self._view.folder, self._kernel.live.sandbox.policy
         if self._links is not None:
             free = await asyncio.to_thread(transfer.room, root, policy)
-            address = escape(self._links.upload(folder, min(free, 2**53)))
+            address = escape(self._links.upload(folder, min(free, 10**15 - 1)))
             frame = f'<iframe src="{address}" title="Upload" loading="eager"></iframe>'
             self._open_panel([w.HTML(frame), _bar(self._cancel("Done"))])
             return

@@ -42,15 +42,15 @@ RESULTS = Path(__file__).parent / "RESULTS.md"
 SUBJECTS: dict[str, Callable[[Setting], Section]] = {
     "memory": memory.run,
     "kernels": kernels.run,
-    "objects": objects.run,
-    "snapshots": snapshots.run,
+    "sessions": sessions.run,
     "start": start.run,
     "noop": noop.run,
     "prints": prints.run,
     "interrupt": interrupt.run,
     "threads": threads.run,
-    "sessions": sessions.run,
+    "snapshots": snapshots.run,
     "cpu": cpu.run,
+    "objects": objects.run,
 }
 ORDER = (
     "kernels",
@@ -78,20 +78,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     interpreter = native.python(console.print)
     started, load = time.monotonic(), os.getloadavg()
-    sections: dict[str, Section] = {}
-    with tempfile.TemporaryDirectory(prefix="wasm-kernel-bench-") as folder:
-        with _bar(console) as bar:
-            for name in chosen:
-                if not console.is_terminal:
-                    console.print(f"Measuring: {name} ...")
-                setting = Setting(interpreter, Path(folder), rounds, _ticker(bar, name))
-                sections[name] = SUBJECTS[name](setting)
-        head = _head(interpreter, Path(folder), rounds, load, time.monotonic() - started, quick=options.quick)
-    text = "\n".join([head, *(sections[name].markdown() for name in ORDER if name in sections)])
-    print(text)
     output = options.output or (None if options.quick or options.only else RESULTS)
+    sections: dict[str, Section] = {}
+    text = ""
+    with tempfile.TemporaryDirectory(prefix="wasm-kernel-bench-") as folder, _bar(console) as bar:
+        for name in chosen:
+            if not console.is_terminal:
+                console.print(f"Measuring: {name} ...")
+            setting = Setting(interpreter, Path(folder), rounds, _ticker(bar, name))
+            sections[name] = SUBJECTS[name](setting)
+            if name == "memory" and "kernels" in chosen:
+                continue  # the head maps an image, which would share its pages with the kernels'
+            head = _head(interpreter, Path(folder), rounds, load, time.monotonic() - started, quick=options.quick)
+            text = "\n".join([head, *(sections[name].markdown() for name in ORDER if name in sections)])
+            if output is not None:  # after each subject: a run that is stopped has measured something, too
+                output.write_text(text)
+    print(text)
     if output is not None:
-        output.write_text(text)
         console.print(f"Written: {output}")
     return 0
 

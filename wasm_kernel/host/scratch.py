@@ -56,10 +56,14 @@ def _process_folder() -> Path:
         if _mine is None or _mine_pid != os.getpid():
             place = Path(tempfile.gettempdir())
             _sweep(place)
-            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
-            _handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(_handle, fcntl.LOCK_EX)
-            _mine, _mine_pid = folder, os.getpid()
+            while True:
+                folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+                handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                if os.fstat(handle).st_nlink:
+                    break
+                os.close(handle)  # swept between the folder and its lock
+            _mine, _mine_pid, _handle = folder, os.getpid(), handle
         return _mine
 
 

@@ -86,7 +86,7 @@ sys.stdout = sys.stderr = Out()
 """,
     "stdout of another encoding": "sys.stdout.reconfigure(encoding='utf-16')",
     "a turn that fails": "driver.turn.__code__ = fail.__code__",
-    "json broken": "import json; json.dumps = json.loads = fail",
+    "json broken": "driver.wire._dumps = driver.wire._loads = fail",
     "clocks broken": "import time; time.monotonic = time.time = fail; driver.aio.pump = fail",
     "a closed loop": "import asyncio; driver.aio.loop = driver.aio.run_cell = fail",
     "descriptors closed": "os.closerange(0, 60)",

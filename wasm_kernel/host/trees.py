@@ -21,21 +21,29 @@ class MountInside(OSError):
 
 
 def remove(folder: str | Path, last: str = "", parent: int | None = None) -> None:
-    """Delete a folder, by its path or by its name in ``parent``; the file ``last`` goes when nothing else is left."""
+    """Delete a folder, by its path or by its name in ``parent``. If that fails, the file ``last`` is still in it."""
+    aside = f"{folder}.{last}"
     for attempt in range(_ATTEMPTS):
         handle = os.open(folder, _FOLDER, dir_fd=parent)
         try:
             _empty(handle, last)
-            if last:
-                _unlink(last, handle)
         finally:
             os.close(handle)
+        if last:
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(f"{folder}/{last}", aside)  # noqa: PTH104 - thousands of these calls in a prune
         try:
             os.rmdir(folder, dir_fd=parent)
-            return
+            break
         except OSError as e:
+            if last:
+                with contextlib.suppress(FileNotFoundError):
+                    os.rename(aside, f"{folder}/{last}")  # noqa: PTH104
             if e.errno != errno.ENOTEMPTY or attempt == _ATTEMPTS - 1:
                 raise
+    if last:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(aside)  # noqa: PTH108
 
 
 def empty(folder: str | Path) -> None:

@@ -437,7 +437,7 @@ def test_memory_goes_back_to_the_system_and_comes_back(book: Start, tmp_path: Pa
         "data = bytearray(b'x') * (200 << 20); g = iter('abc'); next(g); f = open('/tmp/t', 'w+'); f.write('tmp'); f.flush()"
     )
     busy = pss(kernel)
-    assert eventually(lambda: pss(kernel) < busy - (180 << 20), 15), (busy, pss(kernel))
+    assert eventually(lambda: pss(kernel) < busy - (120 << 20), 15), (busy, pss(kernel))
     idle = pss(kernel)
     print(f"PSS {busy >> 20} MB, at rest {idle >> 20} MB")
     began = time.perf_counter()
@@ -446,22 +446,22 @@ def test_memory_goes_back_to_the_system_and_comes_back(book: Start, tmp_path: Pa
     assert kernel.ok("f.seek(0); print(f.read(), open('/tmp/t').read())").stdout == "tmp tmp\n"
 
     # A completion wakes it, too.
-    assert eventually(lambda: pss(kernel) < busy - (180 << 20), 15)
+    assert eventually(lambda: pss(kernel) < busy - (120 << 20), 15)
     matches = kernel.ask("complete_request", {"code": "slider.val", "cursor_pos": 10})["matches"]
     assert any("value" in match for match in matches)
 
     # So does a widget, and what it changed is not forgotten when memory is given back again.
     comm_id = kernel.ok("print(slider.comm.comm_id)").stdout.strip()
-    assert eventually(lambda: pss(kernel) < busy - (180 << 20), 15)
+    assert eventually(lambda: pss(kernel) < busy - (120 << 20), 15)
     kernel.comm(comm_id, {"method": "update", "state": {"value": 42}, "buffer_paths": []})
-    assert eventually(lambda: pss(kernel) < busy - (180 << 20), 15)
+    assert eventually(lambda: pss(kernel) < busy - (120 << 20), 15)
     assert kernel.ok("print(seen, slider.value)").stdout == "[42] 42\n"
 
     # Undo and reset work from there as well.
     kernel.ok("data = None")
     kernel.ok("%session undo")
     assert kernel.ok("print(len(data))").stdout == f"{200 << 20}\n"
-    assert eventually(lambda: pss(kernel) < busy - (180 << 20), 15)
+    assert eventually(lambda: pss(kernel) < busy - (120 << 20), 15)
     kernel.ok("%session reset")
     assert kernel.ok("print('data' in globals())").stdout == "False\n"
 

@@ -716,9 +716,7 @@ class WasmKernel(MessageLoop):
                     )
             self._schedule_pump()
 
-    # ---- control
-
-    # ---- ending
+    # ---- interrupting, resting, ending
 
     def interrupt(self) -> None:
         """KeyboardInterrupt in what runs. Called on any thread."""
@@ -729,32 +727,6 @@ class WasmKernel(MessageLoop):
             building.cancel()
         if live is not None:
             live.sandbox.interrupt()
-
-    async def interrupt_request(self, stream: Any, ident: Any, parent: Message) -> None:
-        """Runs on the control thread, whatever the cell does."""
-        self.interrupt()
-        self._wire.send(stream, "interrupt_reply", {"status": "ok"}, parent, ident=ident)
-
-    async def debug_request(self, stream: Any, ident: Any, parent: Message) -> None:
-        """There is no debugger; kernel_info does not claim one."""
-        content = error_content("NotImplementedError", "this kernel has no debugger; %debug works after an error")
-        self._wire.send(stream, "debug_reply", content, parent, ident=ident)
-
-    async def _no_subshells(self, stream: Any, ident: Any, parent: Message) -> None:
-        kind = parent["header"]["msg_type"].replace("_request", "_reply")
-        if kind == "list_subshell_reply":
-            content: Message = {"status": "ok", "subshell_id": []}
-        else:
-            content = error_content("NotImplementedError", "this kernel has no subshells: its guest has one thread")
-        self._wire.send(stream, kind, content, parent, ident=ident)
-
-    async def shutdown_request(self, stream: Any, ident: Any, parent: Message) -> None:
-        """End, or make room for the kernel that comes after a restart. Front ends are told on both channels."""
-        content = await self.do_shutdown(bool(parent["content"].get("restart")))
-        self._wire.send(stream, "shutdown_reply", content, parent, ident=ident)
-        self.publish(parent, "shutdown_reply", content)
-        if stream is not self.channels.control:
-            self.loop.call_later(0.05, self._stop)
 
     async def do_shutdown(self, restart: bool) -> Message:
         """Restart means fresh; otherwise the next kernel of this notebook goes on where this one ends."""

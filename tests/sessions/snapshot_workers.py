@@ -1,15 +1,12 @@
-"""Processes that take, restore, fork, delete, prune and export snapshots until they are killed. See `workers`."""
+"""Processes that take, restore, fork, delete, prune and export snapshots until they are killed. See `nursery`."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import random
-import sys
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 
+from tests.sessions.nursery import Operation, serve
 from wasm_kernel import (
     SandboxLogger,
     SessionLocked,
@@ -91,32 +88,8 @@ def export(root: Path, out: Path, chance: random.Random) -> None:
             export_snapshot(snapshot.snapshot_id, out / f"exported{chance.randrange(3)}", root)
 
 
-OPERATIONS: dict[str, Callable[[Path, Path, random.Random], None]] = {
-    f.__name__: f for f in (take, restore, fork, delete, prune, export)
-}
-
-
-def main() -> None:
-    """Fork workers on request."""
-    root, out = Path(sys.argv[1]), Path(sys.argv[2])
-    for line in sys.stdin:
-        operation, number = line.split()
-        begun, begins = os.pipe()
-        worker = os.fork()
-        if worker == 0:
-            try:
-                os.close(begun)
-                os.write(begins, b".")
-                os.close(begins)
-                OPERATIONS[operation](root, out, random.Random(int(number)))
-            except BaseException:  # noqa: BLE001 - whatever it is, the test shows it
-                (out / f"failed-{operation}-{number}").write_text(traceback.format_exc())
-            os._exit(1)
-        os.close(begins)
-        os.read(begun, 1)
-        os.close(begun)
-        print(worker, flush=True)
+OPERATIONS: dict[str, Operation] = {f.__name__: f for f in (take, restore, fork, delete, prune, export)}
 
 
 if __name__ == "__main__":
-    main()
+    serve(OPERATIONS)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.sessions.helpers import leftovers, make_legacy, make_session, other_process, tree
+from tests.sessions.nursery import Nursery, opened
 from tests.sessions.workers import OPERATIONS, is_whole, sessions
 from wasm_kernel import (
     archive_sessions,
@@ -35,32 +32,6 @@ from wasm_kernel.host import ledger
 KILLS = 200
 SHARE = {"create": 40, "execute": 30, "write": 40, "prune": 50, "archive": 40}
 LONGEST = {"create": 0.2, "execute": 0.6, "write": 0.15, "prune": 0.2, "archive": 0.2}
-
-
-class Nursery:
-    """Starts workers, and kills them."""
-
-    def __init__(self, root: Path, archive: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.sessions.workers", root, archive],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parent.parent.parent,
-        )
-
-    def start(self, operation: str, number: int) -> int:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{operation} {number}\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
-
-    def close(self) -> None:
-        for child in psutil.Process(self._process.pid).children():
-            child.kill()
-        self._process.kill()
-        self._process.communicate()
 
 
 class Reader(threading.Thread):
@@ -101,10 +72,8 @@ def check_sessions(root: Path) -> None:
 
 @pytest.fixture
 def nursery(root: Path, tmp_path: Path) -> Iterator[Nursery]:
-    (tmp_path / "archive").mkdir()
-    nursery = Nursery(root, tmp_path / "archive")
-    yield nursery
-    nursery.close()
+    with opened("tests.sessions.workers", root, tmp_path / "archive") as nursery:
+        yield nursery
 
 
 @pytest.mark.slow
@@ -116,29 +85,15 @@ def test_200_kills_at_random_moments(root: Path, tmp_path: Path, nursery: Nurser
     assert set(SHARE) == set(OPERATIONS)
     for name in ("files-0", "files-1", "files-2", "busy-0", "busy-1"):
         make_session(root, session_id=name)
-    victims = [operation for operation, times in SHARE.items() for _ in range(times)]
-    chance.shuffle(victims)
     reader = Reader(root)
     reader.start()
-    killed = 0
-    running: list[tuple[float, int]] = []
-    for number, operation in enumerate(victims):
-        pid = nursery.start(operation, number)
-        running.append((time.monotonic() + chance.uniform(0, LONGEST[operation]), pid))
-        if len(running) == 2:  # two work on one root at any time; the one whose time comes first is killed
-            running.sort()
-            moment, pid = running.pop(0)
-            time.sleep(max(0.0, moment - time.monotonic()))
-            os.kill(pid, signal.SIGKILL)
-            killed += 1
+
+    def look(number: int) -> None:
         if number % 50 == 49:
             check_sessions(root)
-    for moment, pid in running:
-        time.sleep(max(0.0, moment - time.monotonic()))
-        os.kill(pid, signal.SIGKILL)
-        killed += 1
+
+    killed = nursery.kill_all(SHARE, LONGEST, chance, look)
     assert killed == KILLS
-    time.sleep(0.2)  # the last one takes a moment to be gone
     reader.stop.set()
     reader.join()
     assert reader.seen > 200

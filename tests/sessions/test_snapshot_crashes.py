@@ -6,19 +6,17 @@ import contextlib
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.sessions.conftest import Opened
 from tests.sessions.helpers import leftovers, make_session, run_python
+from tests.sessions.nursery import Nursery, opened
 from tests.sessions.snapshot_workers import CHECK, CODE, OPERATIONS, QUIET, SESSIONS, whole_ones
 from wasm_kernel import (
     BaseSandbox,
@@ -41,38 +39,10 @@ SHARE = {"take": 60, "restore": 40, "fork": 30, "delete": 10, "prune": 40, "expo
 LONGEST = {"take": 0.35, "restore": 0.35, "fork": 0.1, "delete": 0.05, "prune": 0.15, "export": 0.2}
 
 
-class Nursery:
-    """Starts workers, and kills them."""
-
-    def __init__(self, root: Path, out: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.sessions.snapshot_workers", root, out],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parent.parent.parent,
-        )
-
-    def start(self, operation: str, number: int) -> int:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{operation} {number}\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
-
-    def close(self) -> None:
-        for child in psutil.Process(self._process.pid).children():
-            child.kill()
-        self._process.kill()
-        self._process.communicate()
-
-
 @pytest.fixture
 def nursery(root: Path, tmp_path: Path) -> Iterator[Nursery]:
-    (tmp_path / "out").mkdir()
-    nursery = Nursery(root, tmp_path / "out")
-    yield nursery
-    nursery.close()
+    with opened("tests.sessions.snapshot_workers", root, tmp_path / "out") as nursery:
+        yield nursery
 
 
 def is_whole(sandbox: BaseSandbox) -> bool:
@@ -107,22 +77,14 @@ def test_200_kills_at_random_moments(root: Path, tmp_path: Path, nursery: Nurser
             for n in range(3):
                 assert sandbox.execute(CODE.format(n=n)).success
                 create_snapshot(name, root)
-    victims = [operation for operation, times in SHARE.items() for _ in range(times)]
-    chance.shuffle(victims)
-    running: list[tuple[float, int]] = []
     most = 0
-    for number, operation in enumerate(victims):
-        pid = nursery.start(operation, number)
-        running.append((time.monotonic() + chance.uniform(0, LONGEST[operation]), pid))
-        if len(running) == 2:  # two work on one root at any time; the one whose time comes first is killed
-            running.sort()
-            moment, pid = running.pop(0)
-            time.sleep(max(0.0, moment - time.monotonic()))
-            os.kill(pid, signal.SIGKILL)
+
+    def look(number: int) -> None:
+        nonlocal most
         if number % 20 == 19:
             most = max(most, len(list_snapshots(root)))
-    os.kill(running[0][1], signal.SIGKILL)
-    time.sleep(0.2)  # the last one takes a moment to be gone
+
+    assert nursery.kill_all(SHARE, LONGEST, chance, look) == KILLS
     failed = {p.name: p.read_text() for p in (tmp_path / "out").glob("failed-*")}
     assert failed == {}, "one worker disturbed another"
     assert ledger.live_sessions(root) == set(), "the dead hold no lock"

@@ -1,20 +1,14 @@
-"""Processes that work on sessions until they are killed. Run as a module: `python -m tests.sessions.workers ROOT ARCHIVE`.
-
-It imports everything once and forks a worker for each line it reads (an operation and a number to vary it), answering
-with the worker's process id. A worker says on its own line of the pipe that it has begun, and then goes on for ever.
-"""
+"""Processes that work on sessions until they are killed; see `nursery`. `python -m tests.sessions.workers ROOT ARCHIVE`."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import random
-import sys
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.sessions.helpers import set_age
+from tests.sessions.nursery import Operation, serve
 from wasm_kernel import (
     SandboxLogger,
     SessionLocked,
@@ -91,32 +85,8 @@ def archive(root: Path, archive: Path, chance: random.Random) -> None:
         archive_sessions(24, archive, root, logger=QUIET)
 
 
-OPERATIONS: dict[str, Callable[[Path, Path, random.Random], None]] = {
-    f.__name__: f for f in (create, execute, write, prune, archive)
-}
-
-
-def main() -> None:
-    """Fork workers on request."""
-    root, place = Path(sys.argv[1]), Path(sys.argv[2])
-    for line in sys.stdin:
-        operation, number = line.split()
-        begun, begins = os.pipe()
-        worker = os.fork()
-        if worker == 0:
-            try:
-                os.close(begun)
-                os.write(begins, b".")
-                os.close(begins)
-                OPERATIONS[operation](root, place, random.Random(int(number)))
-            except BaseException:  # noqa: BLE001 - whatever it is, the test shows it
-                (place / f"failed-{operation}-{number}").write_text(traceback.format_exc())
-            os._exit(1)
-        os.close(begins)
-        os.read(begun, 1)
-        os.close(begun)
-        print(worker, flush=True)
+OPERATIONS: dict[str, Operation] = {f.__name__: f for f in (create, execute, write, prune, archive)}
 
 
 if __name__ == "__main__":
-    main()
+    serve(OPERATIONS)

@@ -97,6 +97,14 @@ def add_consent(parser: Parser) -> None:
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask; needed where there is no terminal")
 
 
+def add_id(parser: argparse.ArgumentParser, kind: str, *, many: bool = False) -> None:
+    """For what takes a session or a snapshot, or several."""
+    if many:
+        parser.add_argument(f"{kind}s", nargs="+", metavar=kind.upper(), help="ids, or how they begin")
+    else:
+        parser.add_argument(kind, metavar=kind.upper(), help="its id, or how that begins")
+
+
 def add_target(parser: Parser, default: str) -> None:
     """For what writes a file."""
     parser.add_argument("target", nargs="?", metavar="FILE", help=f"file or folder to write to (default: {default})")

@@ -15,6 +15,7 @@ from wasm_kernel.apps.cli_parser import (
     NotThere,
     add,
     add_consent,
+    add_id,
     add_root,
     add_target,
     agreed,
@@ -85,7 +86,7 @@ def register(commands: Any) -> None:
         examples="wasm-kernel sessions show 3f2a9c01",
         shape=f'{_SUMMARY},\n "path": "/home/ada/…/3f2a9c01-…", "file_count": 3,\n "snapshot_count": 30}}',
     )
-    made.add_argument("session", metavar="SESSION", help="its id, or how that begins")
+    add_id(made, "session")
     add_root(made)
 
     made = add(
@@ -96,7 +97,7 @@ def register(commands: Any) -> None:
         examples="wasm-kernel sessions files 3f2a9c01\nwasm-kernel sessions files 3f2a9c01 '*.csv'",
         shape='[{"path": "data/a.csv", "size": 2048, "kind": "file",\n  "modified_at": "2026-11-22T10:15:30.123456Z"}]',
     )
-    made.add_argument("session", metavar="SESSION", help="its id, or how that begins")
+    add_id(made, "session")
     made.add_argument("pattern", nargs="?", metavar="PATTERN", help="only those that fit, such as '*.csv'")
     add_root(made)
 
@@ -109,7 +110,7 @@ def register(commands: Any) -> None:
         examples="wasm-kernel sessions delete 3f2a9c01\nwasm-kernel sessions delete --yes 3f2a9c01 77aa01f0",
         shape=_DELETED,
     )
-    made.add_argument("sessions", nargs="+", metavar="SESSION", help="ids, or how they begin")
+    add_id(made, "session", many=True)
     add_consent(made)
     add_root(made)
 
@@ -122,7 +123,7 @@ def register(commands: Any) -> None:
         examples="wasm-kernel sessions export 3f2a9c01\nwasm-kernel sessions export 3f2a9c01 backup/monday.zip",
         shape='{"session_id": "3f2a9c01-…", "path": "/home/ada/monday.zip",\n "size_bytes": 2048}',
     )
-    made.add_argument("session", metavar="SESSION", help="its id, or how that begins")
+    add_id(made, "session")
     add_target(made, "SESSION.tar.zst; .zip works, too")
     add_root(made)
 
@@ -148,7 +149,7 @@ def register(commands: Any) -> None:
         examples="wasm-kernel sessions fork 3f2a9c01\nwasm-kernel sessions fork 3f2a9c01 --snapshot 9e00b1c2",
         shape='{"session_id": "b4d5e6f7-…", "forked_from": "3f2a9c01-…",\n "path": "/home/ada/…/b4d5e6f7-…"}',
     )
-    made.add_argument("session", metavar="SESSION", help="its id, or how that begins")
+    add_id(made, "session")
     made.add_argument("--snapshot", metavar="SNAPSHOT", help="from this moment instead of now")
     add_root(made)
 
@@ -162,7 +163,7 @@ def register(commands: Any) -> None:
         shape='[{"session_id": "77aa01f0-…", "created_at": "2026-11-22T10:15:30.123456Z",\n'
         '  "updated_at": "2026-11-22T11:00:00.000000Z"}]',
     )
-    made.add_argument("sessions", nargs="+", metavar="SESSION", help="ids, or how they begin")
+    add_id(made, "session", many=True)
     add_root(made)
 
     made = add(

@@ -16,6 +16,7 @@ from wasm_kernel.apps.cli_parser import (
     NotThere,
     add,
     add_consent,
+    add_id,
     add_root,
     add_target,
     agreed,
@@ -69,7 +70,7 @@ def register(commands: Any) -> None:
         examples="wasm-kernel snapshots create 3f2a9c01 --label 'before cleaning'",
         shape=f"{_SNAPSHOT}}}",
     )
-    made.add_argument("session", metavar="SESSION", help="its id, or how that begins")
+    add_id(made, "session")
     made.add_argument("--label", default="", metavar="TEXT", help="what to call it")
     add_root(made)
 
@@ -81,7 +82,7 @@ def register(commands: Any) -> None:
         examples="wasm-kernel snapshots show 9e00b1c2",
         shape=f'{_SNAPSHOT},\n "variables": {{"df": "DataFrame"}}, "files": [{{"path": "a.csv", "size": 2048}}]}}',
     )
-    made.add_argument("snapshot", metavar="SNAPSHOT", help="its id, or how that begins")
+    add_id(made, "snapshot")
     add_root(made)
 
     made = add(
@@ -93,7 +94,7 @@ def register(commands: Any) -> None:
         examples="wasm-kernel snapshots restore 9e00b1c2",
         shape=f"{_SNAPSHOT}}}",
     )
-    made.add_argument("snapshot", metavar="SNAPSHOT", help="its id, or how that begins")
+    add_id(made, "snapshot")
     add_root(made)
 
     made = add(
@@ -105,7 +106,7 @@ def register(commands: Any) -> None:
         examples="wasm-kernel snapshots delete --yes 9e00b1c2 9e11c2d3",
         shape='{"dry_run": false, "deleted": ["9e00b1c2-…"], "errors": {}}',
     )
-    made.add_argument("snapshots", nargs="+", metavar="SNAPSHOT", help="ids, or how they begin")
+    add_id(made, "snapshot", many=True)
     add_consent(made)
     add_root(made)
 
@@ -118,7 +119,7 @@ def register(commands: Any) -> None:
         examples="wasm-kernel snapshots export 9e00b1c2 monday.snapshot",
         shape='{"snapshot_id": "9e00b1c2-…", "path": "/home/ada/monday.snapshot",\n "size_bytes": 4096}',
     )
-    made.add_argument("snapshot", metavar="SNAPSHOT", help="its id, or how that begins")
+    add_id(made, "snapshot")
     add_target(made, "SNAPSHOT.snapshot")
     add_root(made)
 

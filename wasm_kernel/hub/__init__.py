@@ -1,0 +1,1 @@
+"""The JupyterHub service: prunes, archives and shows what all users left."""

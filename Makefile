@@ -23,10 +23,11 @@ run: image
 	$(BIN)/wasm-kernel install --sys-prefix --no-image
 	$(BIN)/jupyter lab $(AS_ROOT) examples/tour.ipynb
 
-# The tests also need the flavour that counts fuel, and a browser where one can be had.
+# The tests also need the flavour that counts fuel, and a browser and a hub's proxy where they can be had.
 test: $(STAMP) lint
 	@$(BIN)/wasm-kernel image build --metered
 	@$(BIN)/python -m tests.browser.chromium
+	@$(BIN)/python -m tests.hub.proxy
 	$(BIN)/python -m pytest
 
 lint: $(STAMP)

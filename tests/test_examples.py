@@ -45,11 +45,9 @@ def test_there_are_enough_and_they_are_small() -> None:
     assert sum(path.stat().st_size for path in EXAMPLES.iterdir()) < 1_500_000
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
-def test_program(path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, timeout=120, check=False, env=dict(os.environ)
-    )
+def test_program() -> None:
+    command = [sys.executable, str(EXAMPLES / "untrusted.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=dict(os.environ))
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 9

@@ -67,10 +67,7 @@ def running_lab(folder: Path, log: Path, **extra: Any) -> Iterator[Lab]:
     notebooks, sessions, settings = (folder / name for name in ("notebooks", "sessions", "settings"))
     for path in (notebooks, sessions):
         path.mkdir(parents=True)
-    for name, values in _SETTINGS.items():
-        file = settings / "@jupyterlab" / f"{name}.jupyterlab-settings"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(values))
+    write_settings(settings)
     # As an installation enables it; in a clone that was installed before it existed, nothing does.
     shutil.copytree(Path(__file__).parents[2] / "jupyter-config", folder / "config" / "jupyter_server_config.d")
     env = {name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER"))}
@@ -103,7 +100,7 @@ def running_lab(folder: Path, log: Path, **extra: Any) -> Iterator[Lab]:
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_listen_to_interrupts,
+            preexec_fn=listen_to_interrupts,
         )
     try:
         info = folder / "runtime" / f"jpserver-{server.pid}.json"
@@ -117,7 +114,16 @@ def running_lab(folder: Path, log: Path, **extra: Any) -> Iterator[Lab]:
             server.wait()
 
 
-def _listen_to_interrupts() -> None:
+def write_settings(folder: Path) -> None:
+    """What Lab is set to for tests, as the user's own settings."""
+    for name, values in _SETTINGS.items():
+        file = folder / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(values))
+
+
+def listen_to_interrupts() -> None:
+    """In a process about to start something."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it, and so would all kernels
 
 
@@ -150,10 +156,15 @@ def running_browser(executable: str) -> Iterator[BrowserContext]:
 def open_lab(context: BrowserContext, lab: Lab) -> Page:
     """A page with an empty Lab."""
     page = context.new_page()
-    page.goto(f"{lab.url}lab?reset&token={lab.token}", wait_until="domcontentloaded")
+    show_lab(page, f"{lab.url}lab?reset&token={lab.token}")
+    return page
+
+
+def show_lab(page: Page, url: str) -> None:
+    """Go to an empty Lab."""
+    page.goto(url, wait_until="domcontentloaded")
     _wait_for_lab(page)
     page.evaluate("() => jupyterapp.commands.execute('application:toggle-left-area').then(() => null)")
-    return page
 
 
 def _wait_for_lab(page: Page) -> None:

@@ -1,0 +1,57 @@
+"""One hub and one Chromium for the whole folder; they end with it (see tests/browser/conftest.py)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext
+
+from tests.browser import chromium
+from tests.browser.lab import running_browser
+from tests.hub import proxy
+from tests.hub.hub import Hub, running_hub
+
+
+@pytest.fixture(scope="package")
+def hub(shots: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    found = proxy.find()
+    if found is None:
+        pytest.skip(proxy.MISSING)
+    with running_hub(tmp_path_factory.mktemp("hub"), found, shots / "hub.log") as hub:
+        yield hub
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    found = chromium.find()
+    if found is None:
+        pytest.skip(chromium.MISSING)
+    with running_browser(found) as context:
+        assert context.browser is not None
+        yield context.browser
+
+
+@pytest.fixture
+def log_in(hub: Hub, browser: Browser) -> Iterator[Callable[[str], BrowserContext]]:
+    """Browsers in which users have logged in, closed at the end of a test."""
+    made: list[BrowserContext] = []
+
+    def make(user: str) -> BrowserContext:
+        made.append(hub.log_in(browser, user))
+        return made[-1]
+
+    yield make
+    for context in made:
+        context.close()
+
+
+@pytest.fixture(scope="package")
+def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pictures and the hub's log go: $WASM_KERNEL_SHOTS, for people who want to look at them."""
+    given = os.environ.get("WASM_KERNEL_SHOTS")
+    folder = Path(given) if given else tmp_path_factory.mktemp("shots")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

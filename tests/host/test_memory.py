@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wasm_kernel.host import memory
-from wasm_kernel.host.memory import CHUNK, BaseMemory, GuestMemory
+from wasm_kernel.host.memory import CHUNK, PAGES, BaseMemory, CapturedMemory, GuestMemory
 
 PAGE = mmap.PAGESIZE
 BASE = 12 * CHUNK
@@ -157,8 +157,6 @@ def test_large_data_is_not_held_twice(base: BaseMemory) -> None:
 
 def test_two_captures_become_one() -> None:
     """The later one counts, as far as it goes."""
-    from wasm_kernel.host.memory import PAGES, CapturedMemory
-
     before = CapturedMemory(
         1, False, [(0, b"a"), (1, b"a"), (2, b"a")], [(3 * PAGES, b"a"), (3 * PAGES + 1, b"a"), (4 * PAGES, b"a")]
     )
@@ -173,3 +171,48 @@ def test_two_captures_become_one() -> None:
     whole = CapturedMemory(3, True, [(7, b"c")])
     whole.take_over(after)
     assert (whole.whole, whole.pages, whole.everything) == ([(7, b"c")], [], True)
+
+
+def _applied(base: BaseMemory, before: bytes, captured: CapturedMemory) -> bytes:
+    """What a memory is after what was captured."""
+    original = Path(f"/proc/self/fd/{base.fd}").read_bytes().ljust(SIZE, b"\0")
+    content = bytearray(original if captured.everything else before)
+    for parts, pages in ((captured.whole, PAGES), (captured.pages, 1)):
+        for number, later in parts:
+            start, end = number * pages * PAGE, (number + 1) * pages * PAGE
+            found = later.read(number * pages, pages)
+            content[start:end] = original[start:end] if found is None else found
+    return bytes(content)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rounds=_writes, seed=st.integers(0, 1000))
+def test_a_capture_reads_what_was_there_however_late(
+    base: BaseMemory, rounds: list[list[tuple[int, int, int]]], seed: int
+) -> None:
+    choose = random.Random(seed)
+    state = GuestMemory(base)
+    live = _attached(state)
+    state.keep(live.address, SIZE)
+    captures = [state.capture((), everything=True)]
+    expected = [live.bytes()]
+    for writes in rounds:
+        for at, length, value in writes:
+            live.write(at, bytes([value]) * min(length, SIZE - at))
+        if choose.random() < 0.2:
+            live.close()
+            state.reset()
+            live = _attached(state)
+        state.keep(live.address, SIZE)
+        split = {n // PAGES for n, _ in captures[-1].pages}
+        captures.append(state.capture(split, everything=choose.random() < 0.2))
+        expected.append(live.bytes())
+        if len(captures) > 2 and choose.random() < 0.3:  # as when cells follow each other fast
+            captures[-1].take_over(captures[-2])
+            del captures[-2], expected[-2]
+    live.close()
+    state.close()
+    now = b""
+    for captured, then in zip(captures, expected, strict=True):
+        now = _applied(base, now, captured)
+        assert now == then

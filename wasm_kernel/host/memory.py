@@ -13,6 +13,9 @@ A page written again and again (the interpreter's own) stays a private copy, and
 dropping it would cost a page fault in every execution. Long stretches, and pages that rest, are mapped from the
 overlay instead, so that large data is not held twice.
 
+A capture for a snapshot copies nothing: it remembers which pages to read later (`Later`), and whoever changes one of
+them in the overlay first puts it aside for those who have not read it yet.
+
 Which pages are private copies is asked of the kernel (`PAGEMAP_SCAN`, or `/proc/self/pagemap` before Linux 6.7);
 elsewhere the whole memory is compared with the files.
 """
@@ -27,7 +30,9 @@ import re
 import struct
 import sys
 import tempfile
-from collections.abc import Container, Iterable, Iterator
+import threading
+import weakref
+from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,9 +58,12 @@ Span = tuple[int, int]  # [start, end)
 PAGES = CHUNK // _PAGE  # in a chunk
 
 
+Part = tuple[int, "Later"]  # the number of a chunk or a page, and where its content is read
+
+
 @dataclass
 class CapturedMemory:
-    """What changed in a memory. Content None: as in the base, or zeros beyond it.
+    """What changed in a memory, to be read when there is time.
 
     Attributes:
         size: Of the memory.
@@ -66,8 +74,8 @@ class CapturedMemory:
 
     size: int
     everything: bool = False
-    whole: list[tuple[int, bytes | None]] = field(default_factory=list)
-    pages: list[tuple[int, bytes | None]] = field(default_factory=list)
+    whole: list[Part] = field(default_factory=list)
+    pages: list[Part] = field(default_factory=list)
 
     def take_over(self, before: CapturedMemory) -> None:
         """Be the capture of both: of what was captured ``before``, too, as far as it did not change again."""
@@ -136,87 +144,158 @@ _REST_AFTER = 16  # how often to look which private pages rest unchanged
 _RESTING_SPANS = 64  # so many may rest before they are mapped, too
 
 
+class Overlay:
+    """An unnamed file of pages that differ from the base, at the offsets they have in the memory."""
+
+    def __init__(self) -> None:
+        self.fd = -1  # made when there is something to hold
+        self.view = 0  # the file, mapped to read and write
+        self.size = 0
+        self.states = bytearray()  # what is known of each page
+        self.lock = threading.Lock()  # held while pages change, and while one is read later
+        self.readers: weakref.WeakSet[Later] = weakref.WeakSet()
+
+    def make_room(self, size: int) -> None:
+        """Let the file and its view reach to the memory's end."""
+        if size <= self.size:
+            return
+        if self.fd < 0:
+            self.fd = _unnamed_file()
+        os.ftruncate(self.fd, size)
+        self._unmap()
+        address = _libc.mmap(None, size, _PROT_RW, mmap.MAP_SHARED, self.fd, 0)
+        if address in (None, ctypes.c_void_p(-1).value):
+            raise OSError(ctypes.get_errno(), f"mmap of {size} bytes of overlay failed")
+        self.view, self.size = address, size
+        self.states.extend(bytes(size // _PAGE - len(self.states)))
+
+    def has(self, first: int, count: int) -> bool:
+        """Whether all of these pages are in it."""
+        states = self.states[first : first + count]
+        return len(states) == count and _ELSEWHERE not in states
+
+    def page(self, page: int) -> bytes | None:
+        """A page's content; None: it is not in the overlay."""
+        return ctypes.string_at(self.view + page * _PAGE, _PAGE) if self.has(page, 1) else None
+
+    def _unmap(self) -> None:
+        if self.size:
+            _libc.munmap(self.view, self.size)
+            self.view = self.size = 0
+
+    def __del__(self) -> None:
+        """When neither a memory nor a capture needs it."""
+        self._unmap()
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
+class Later:
+    """Reads pages as they were at a capture, also when the overlay has others by then."""
+
+    def __init__(self, overlay: Overlay, base: BaseMemory | EmptyBase, pages: Iterable[int]) -> None:
+        self._overlay, self._base = overlay, base
+        self.unread = set(pages)
+        self.aside: dict[int, bytes | None] = {}
+        overlay.readers.add(self)
+
+    def read(self, first: int, count: int) -> bytes | None:
+        """Some pages, once; None: as in the base, or zeros beyond it."""
+        overlay, aside = self._overlay, self.aside
+        numbers = range(first, first + count)
+        found: list[bytes | None]
+        with overlay.lock:
+            self.unread.difference_update(numbers)
+            if overlay.has(first, count) and aside.keys().isdisjoint(numbers):
+                found = [ctypes.string_at(overlay.view + first * _PAGE, count * _PAGE)]
+            else:
+                found = [aside.pop(page) if page in aside else overlay.page(page) for page in numbers]
+        if not any(found):
+            return None
+        content = b"".join(part or self._of_base(first + n, 1) for n, part in enumerate(found))
+        return None if content == self._of_base(first, count) else content
+
+    def _of_base(self, page: int, count: int) -> bytes:
+        start, length = page * _PAGE, count * _PAGE
+        there = max(0, min(length, self._base.size - start))
+        return (ctypes.string_at(self._base.view + start, there) if there else b"").ljust(length, b"\0")
+
+
 class GuestMemory:
     """The state of one guest at rest, and the moves between it and a live instance's memory."""
 
     def __init__(self, base: BaseMemory | EmptyBase) -> None:
         self.base = base
         self.size = base.size  # of the linear memory at the last keep()
-        self._pages = bytearray()  # what the overlay knows of each page
-        self._overlay = _unnamed_file()
-        self._view = 0  # the overlay, mapped to read and write
-        self._view_size = 0
+        self._overlay = Overlay()
         self._keeps = 0
         self._changed: set[int] = set()  # pages that may differ from what the last capture() gave
 
     def attach(self, address: int) -> None:
         """Lay the state over a fresh instance's memory of at least `size` bytes."""
+        overlay = self._overlay
         if self.base.size:
             _map(address, self.base.size, self.base.fd, 0)
-        for start, end in _stretches(_MAPPED, self._pages):
-            _map(address + start * _PAGE, (end - start) * _PAGE, self._overlay, start * _PAGE)
-        for start, end in _stretches(_COPIED, self._pages):
-            ctypes.memmove(address + start * _PAGE, self._view + start * _PAGE, (end - start) * _PAGE)
+        for start, end in _stretches(_MAPPED, overlay.states):
+            _map(address + start * _PAGE, (end - start) * _PAGE, overlay.fd, start * _PAGE)
+        for start, end in _stretches(_COPIED, overlay.states):
+            ctypes.memmove(address + start * _PAGE, overlay.view + start * _PAGE, (end - start) * _PAGE)
 
     def keep(self, address: int, size: int) -> None:
         """Take over what the guest wrote since the last time."""
-        self._make_room(size)
+        with self._overlay.lock:
+            self._overlay.make_room(size)
+            self._keep(address, size)
+        self.size = size
+
+    def _keep(self, address: int, size: int) -> None:
         self._keeps += 1
         look_for_rest = self._keeps % _REST_AFTER == 0
-        memmove, memcmp, to_view = _memmove, _memcmp, self._view - address
-        pages, changed = self._pages, self._changed
+        memmove, memcmp, to_view = _memmove, _memcmp, self._overlay.view - address
+        states, change = self._overlay.states, self._change
         long: list[Span] = []
         resting: list[int] = []
+        single: list[int] = []
         for start, end in self.written(address, size):
             first, last = (start - address) // _PAGE, (end - address) // _PAGE
-            known = _ELSEWHERE not in pages[first:last]
+            known = _ELSEWHERE not in states[first:last]
             if end - start >= (_VERY_LONG if known else _LONG):
                 long.append((start, end))
-                changed.update(range(first, last))
             elif known and memcmp(start, start + to_view, end - start) == 0:
                 if look_for_rest:
                     resting.append(start)
             elif known and last - first == 1:
-                memmove(start + to_view, start, _PAGE)
-                changed.add(first)
+                single.append(first)
             else:
                 for page, at in enumerate(range(start, end, _PAGE), first):
-                    if pages[page]:
-                        if memcmp(at, at + to_view, _PAGE) == 0:
-                            continue
-                    else:
-                        pages[page] = _COPIED
-                    memmove(at + to_view, at, _PAGE)
-                    changed.add(page)
+                    if not states[page] or memcmp(at, at + to_view, _PAGE):
+                        single.append(page)
+        change(single)
+        for page in single:
+            at = address + page * _PAGE
+            memmove(at + to_view, at, _PAGE)
+            states[page] = states[page] or _COPIED
         if len(resting) > _RESTING_SPANS:
             chunks = sorted({(start - address) // CHUNK for start in resting})
             long += [(address + c * CHUNK, min(address + (c + 1) * CHUNK, address + size)) for c in chunks]
         for start, end in long:
             self._map_stretch(address, start - address, end - address)
-        self.size = size
+
+    def _change(self, pages: Iterable[int]) -> None:
+        """These pages of the overlay are about to change: what is still to be read is put aside."""
+        self._changed.update(pages)
+        overlay = self._overlay
+        for reader in overlay.readers:
+            for page in reader.unread.intersection(pages):
+                reader.aside[page] = overlay.page(page)
+            reader.unread.difference_update(pages)
 
     def _map_stretch(self, address: int, start: int, end: int) -> None:
         """Copy a stretch to the overlay and map it from there, which drops the private copies."""
-        write_memory(self._overlay, address + start, end - start, start)
-        _map(address + start, end - start, self._overlay, start)
-        self._pages[start // _PAGE : end // _PAGE] = bytes([_MAPPED]) * ((end - start) // _PAGE)
-
-    def _make_room(self, size: int) -> None:
-        """Let the overlay and its view reach to the memory's end."""
-        if size <= self._view_size:
-            return
-        os.ftruncate(self._overlay, size)
-        self._unmap_view()
-        address = _libc.mmap(None, size, _PROT_RW, mmap.MAP_SHARED, self._overlay, 0)
-        if address in (None, ctypes.c_void_p(-1).value):
-            raise OSError(ctypes.get_errno(), f"mmap of {size} bytes of overlay failed")
-        self._view, self._view_size = address, size
-        self._pages.extend(bytes(size // _PAGE - len(self._pages)))
-
-    def _unmap_view(self) -> None:
-        if self._view_size:
-            _libc.munmap(self._view, self._view_size)
-            self._view = self._view_size = 0
+        self._change(range(start // _PAGE, end // _PAGE))
+        write_memory(self._overlay.fd, address + start, end - start, start)
+        _map(address + start, end - start, self._overlay.fd, start)
+        self._overlay.states[start // _PAGE : end // _PAGE] = bytes([_MAPPED]) * ((end - start) // _PAGE)
 
     def written(self, address: int, size: int) -> list[Span]:
         """The pages that are private copies in the live memory at ``address``, as ascending spans of addresses."""
@@ -229,15 +308,16 @@ class GuestMemory:
     def _compare(self, address: int, size: int) -> Iterator[Span]:
         """Without the kernel's help: what differs from the files."""
         zeros = bytes(_PAGE)
+        states = self._overlay.states
         for start in range(0, size, CHUNK):
             end = min(start + CHUNK, size)
-            untouched = end <= self.base.size and not any(self._pages[start // _PAGE : end // _PAGE])
+            untouched = end <= self.base.size and not any(states[start // _PAGE : end // _PAGE])
             if untouched and _libc.memcmp(address + start, self.base.view + start, end - start) == 0:
                 continue
             for page in range(start, end, _PAGE):
                 live = address + page
-                if self._pages[page // _PAGE]:
-                    same = _libc.memcmp(live, self._view + page, _PAGE) == 0
+                if states[page // _PAGE]:
+                    same = _libc.memcmp(live, self._overlay.view + page, _PAGE) == 0
                 elif page < self.base.size:
                     same = _libc.memcmp(live, self.base.view + page, _PAGE) == 0
                 else:
@@ -247,12 +327,10 @@ class GuestMemory:
 
     def reset(self) -> None:
         """Forget everything since the base memory. No instance may be attached."""
-        for first, last in _stretches(_ELSEWHERE, self._pages, other=True):
+        for first, last in _stretches(_ELSEWHERE, self._overlay.states, other=True):
             self._changed.update(range(first, last))  # the next capture says that they are as in the base
-        self._unmap_view()
         self.size = self.base.size
-        self._pages = bytearray()
-        os.ftruncate(self._overlay, 0)
+        self._overlay = Overlay()
 
     # ---- snapshots
 
@@ -261,67 +339,56 @@ class GuestMemory:
 
         ``split``: numbers of chunks whose pages the caller knows one by one.
         """
-        pages = self._changed
+        pages: Collection[int] = self._changed
         if everything:
-            stretches = _stretches(_ELSEWHERE, self._pages, other=True)
-            pages = {page for first, last in stretches for page in range(first, last)}
+            stretches = _stretches(_ELSEWHERE, self._overlay.states, other=True)
+            pages = [page for first, last in stretches for page in range(first, last)]
         self._changed = set()
         by_chunk: dict[int, list[int]] = {}
         for page in sorted(pages):
             by_chunk.setdefault(page // PAGES, []).append(page)
-        found = CapturedMemory(self.size, everything)
+        whole: list[int] = []
+        single: list[int] = []
         for number, touched in by_chunk.items():
             if len(touched) > PAGES // 2:
-                found.whole.append((number, self._stretch(number * PAGES, PAGES)))
+                whole.append(number)
             elif number in split and not everything:
-                found.pages.extend((page, self._stretch(page, 1)) for page in touched)
+                single += touched
             else:
-                first = number * PAGES
-                found.pages.extend((page, self._stretch(page, 1)) for page in range(first, first + PAGES))
-        return found
-
-    def _stretch(self, page: int, count: int) -> bytes | None:
-        """The bytes of some pages; None: as in the base, or zeros beyond it."""
-        start, length = page * _PAGE, count * _PAGE
-        of_base = max(0, min(length, self.base.size - start))
-        states = self._pages[page : page + count]
-        if not any(states):
-            return None
-        original = ctypes.string_at(self.base.view + start, of_base) if of_base else b""
-        if all(states):
-            content = ctypes.string_at(self._view + start, length)
-        else:
-            mixed = bytearray(original.ljust(length, b"\0"))
-            for n, state in enumerate(states):
-                if state:
-                    mixed[n * _PAGE : (n + 1) * _PAGE] = ctypes.string_at(self._view + start + n * _PAGE, _PAGE)
-            content = bytes(mixed)
-        return None if content == original.ljust(length, b"\0") else content
+                single += range(number * PAGES, (number + 1) * PAGES)
+        wanted = {page for number in whole for page in range(number * PAGES, (number + 1) * PAGES)}.union(single)
+        later = Later(self._overlay, self.base, wanted)
+        return CapturedMemory(self.size, everything, [(n, later) for n in whole], [(n, later) for n in single])
 
     def load(self, size: int, stretches: Iterable[Span]) -> list[memoryview]:
         """Make this the memory of a snapshot: the caller fills a view for each stretch of pages [first, last).
 
         All other pages are as in the base. For a `GuestMemory` that was never attached.
         """
-        self._make_room(size)
+        overlay = self._overlay
+        overlay.make_room(size)
         views = []
         for first, last in stretches:
-            self._pages[first:last] = bytes([_MAPPED]) * (last - first)
-            views.append(memoryview(_buffer(self._view + first * _PAGE, (last - first) * _PAGE)).cast("B"))
+            overlay.states[first:last] = bytes([_MAPPED]) * (last - first)
+            views.append(memoryview(_buffer(overlay.view + first * _PAGE, (last - first) * _PAGE)).cast("B"))
         self.size = size
         return views
 
     @property
     def overlay_bytes(self) -> int:
         """What the overlay holds."""
-        return (len(self._pages) - self._pages.count(_ELSEWHERE)) * _PAGE
+        states = self._overlay.states
+        return (len(states) - states.count(_ELSEWHERE)) * _PAGE
 
     def close(self) -> None:
-        """Release the overlay. No instance may still be attached."""
-        if self._overlay >= 0:
-            self._unmap_view()
-            os.close(self._overlay)
-            self._overlay = -1
+        """Release the overlay, unless a capture still reads it. No instance may still be attached."""
+        self._overlay = Overlay()
+
+
+def give_back() -> None:
+    """Let the allocator return to the system what was freed, where it can."""
+    if hasattr(_libc, "malloc_trim"):  # glibc
+        _libc.malloc_trim(0)
 
 
 def _unnamed_file() -> int:

@@ -25,7 +25,7 @@ from wasm_kernel.host import engine, image, packages, scratch, workspace
 from wasm_kernel.host.capture import Capture, OnEvent
 from wasm_kernel.host.engine import Stop, Trapped
 from wasm_kernel.host.instance import AtRest, Handlers, Instance, Limits, Run
-from wasm_kernel.host.memory import CapturedMemory, GuestMemory, Span
+from wasm_kernel.host.memory import CapturedMemory, GuestMemory, Span, give_back
 from wasm_kernel.host.pulse import pulse
 from wasm_kernel.host.verdict import integer, judge
 from wasm_kernel.model.outcome import SandboxResult, TrapCause
@@ -244,6 +244,7 @@ class Sandbox:
     def release(self) -> None:
         """Give the guest's memory back to the system. It has to be restored, or it starts afresh."""
         self._wait(self._start_afresh, None)
+        give_back()
 
     @property
     def fresh(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from wasm_kernel.host.filetree import SavedTree
 from wasm_kernel.host.instance import AtRest
 from wasm_kernel.host.interposer import OpenFile
 from wasm_kernel.host.ledger import STATE_FOLDER
-from wasm_kernel.host.memory import CapturedMemory
+from wasm_kernel.host.memory import CHUNK, CapturedMemory, Part
 from wasm_kernel.host.sandbox import Captured, Sandbox
 from wasm_kernel.model.snapshots import (
     BASE,
@@ -29,6 +30,8 @@ from wasm_kernel.model.snapshots import (
     parse_manifest,
 )
 
+_PORTION = 8 << 20  # bytes of memory that are read before they are stored
+PAGE = CHUNK // PAGES
 _FILE_PATIENCE = 30.0  # seconds that a cell waits, before it changes a file, for that file to be saved
 
 
@@ -182,19 +185,19 @@ class Recorder:
         if self._broken and not memory.everything:
             raise SandboxError("the snapshot before this one, which it builds upon, could not be written")
         table = {} if memory.everything else dict(self._table)
-        parts = [*memory.whole, *memory.pages]
-        names = iter(take.put_many([memoryview(data) for _, data in parts if data is not None]))
-        for number, data in memory.whole:
-            if data is None:
-                table.pop(number, None)
-            else:
-                table[number] = (next(names),)
+        for some in _portions(memory.whole, _PORTION // CHUNK):
+            for number, name in _put(take, some, PAGES):
+                if name is None:
+                    table.pop(number, None)
+                else:
+                    table[number] = (name,)
         pages: dict[int, list[bytes]] = {}
-        for page, data in memory.pages:
-            number = page // PAGES
-            known = table.get(number, ())
-            changed = pages.setdefault(number, list(known) if len(known) == PAGES else [BASE] * PAGES)
-            changed[page % PAGES] = BASE if data is None else next(names)
+        for some in _portions(memory.pages, _PORTION // PAGE):
+            for page, name in _put(take, some, 1):
+                number = page // PAGES
+                known = table.get(number, ())
+                changed = pages.setdefault(number, list(known) if len(known) == PAGES else [BASE] * PAGES)
+                changed[page % PAGES] = BASE if name is None else name
         for number, found in pages.items():
             if all(name == BASE for name in found):
                 table.pop(number, None)
@@ -282,6 +285,20 @@ class Recorder:
         """Let go of the store."""
         with self._lock:
             self.store.close()
+
+
+def _portions(parts: list[Part], count: int) -> Iterator[list[Part]]:
+    """So many that what is read and not yet stored stays small."""
+    for start in range(0, len(parts), count):
+        yield parts[start : start + count]
+
+
+def _put(take: Take, parts: list[Part], pages: int) -> Iterator[tuple[int, bytes | None]]:
+    """Store chunks, or pages, and give their names; None: as in the base."""
+    contents = [later.read(number * pages, pages) for number, later in parts]
+    names = iter(take.put_many([memoryview(content) for content in contents if content is not None]))
+    for (number, _), content in zip(parts, contents, strict=True):
+        yield number, None if content is None else next(names)
 
 
 def _stretches(table: dict[int, tuple[bytes, ...]]) -> tuple[list[tuple[int, int]], list[bytes]]:

@@ -1,0 +1,132 @@
+"""What all users have: sessions and snapshots, their number, size, age and state. Values only, no I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class SessionRow:
+    """One session of a user.
+
+    Attributes:
+        user: Whose it is.
+        session_id: Its name.
+        created_at: None when its metadata does not say, or cannot be read.
+        updated_at: When it was last used; likewise.
+        size_bytes: All its files.
+        live: Whether somebody uses it now, as far as locks tell.
+        problem: ``no_metadata``, ``corrupted_metadata``, ``symlink``, ``mount_inside`` or empty. Text of the user's own
+            (title, notebook) is as hostile as the user: escape it.
+        title: What a person called it.
+        notebook: The path of its notebook, if it has one.
+        execution_count: Cells run so far.
+        snapshot_count: How many snapshots it has.
+        stamp: Changes whenever the session is used.
+    """
+
+    user: str
+    session_id: str
+    created_at: datetime | None
+    updated_at: datetime | None
+    size_bytes: int = 0
+    live: bool = False
+    problem: str = ""
+    title: str = ""
+    notebook: str = ""
+    execution_count: int = 0
+    snapshot_count: int = 0
+    stamp: object = None
+
+    @property
+    def state(self) -> str:
+        """``live``, ``problem`` or ``rest``."""
+        return "live" if self.live else "problem" if self.problem else "rest"
+
+
+@dataclass(frozen=True)
+class SnapshotRow:
+    """One snapshot of a user's session; ``label`` is the user's text."""
+
+    user: str
+    snapshot_id: str
+    session_id: str
+    created_at: datetime
+    trigger: str
+    label: str = ""
+    stored_bytes: int = 0
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class HubUser:
+    """A user as the hub knows them."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    running: bool = False
+
+
+@dataclass(frozen=True)
+class UserCensus:
+    """What one user has.
+
+    Attributes:
+        user: Who, with groups and whether a server of theirs runs.
+        taken_at: When this was looked at.
+        root: Where their workspace is, or where it was asked for.
+        sessions: Their sessions.
+        snapshot_count: Of all sessions, also of those that are gone.
+        snapshot_bytes: What all snapshots take on disk.
+        free_bytes: What is free on their disk; None when unknown.
+        problem: Why nothing is known of them, or empty. A user without a workspace yet has no problem, and no sessions.
+    """
+
+    user: HubUser
+    taken_at: datetime
+    root: str = ""
+    sessions: tuple[SessionRow, ...] = ()
+    snapshot_count: int = 0
+    snapshot_bytes: int = 0
+    free_bytes: int | None = None
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        """The user's name."""
+        return self.user.name
+
+    @cached_property
+    def session_bytes(self) -> int:
+        """What their sessions take on disk."""
+        return sum(row.size_bytes for row in self.sessions)
+
+
+@dataclass(frozen=True)
+class Census:
+    """What all users have, by name."""
+
+    taken_at: datetime
+    users: dict[str, UserCensus] = field(default_factory=dict)
+
+    @cached_property
+    def sessions(self) -> tuple[SessionRow, ...]:
+        """Every session of every user."""
+        return tuple(row for user in self.users.values() for row in user.sessions)
+
+    @cached_property
+    def session_bytes(self) -> int:
+        """What all sessions take on disk."""
+        return sum(user.session_bytes for user in self.users.values())
+
+    @cached_property
+    def snapshot_count(self) -> int:
+        """How many snapshots there are."""
+        return sum(user.snapshot_count for user in self.users.values())
+
+    @cached_property
+    def snapshot_bytes(self) -> int:
+        """What all snapshots take on disk."""
+        return sum(user.snapshot_bytes for user in self.users.values())

@@ -1,0 +1,169 @@
+"""What would be done, decided purely, and what was done: plans and results of all users."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from wasm_kernel.hub.census import Census, SessionRow, UserCensus
+from wasm_kernel.hub.policies import Rules
+from wasm_kernel.model.records import is_uuid
+from wasm_kernel.model.retention import Decision, SessionFacts, plan
+
+URGENT = frozenset({"min_free_bytes"})  # a full disk waits for nobody
+LEFT_ALONE = "a server of theirs runs, and where it runs its locks cannot be seen from here"
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A session that goes when its user has known of it for long enough."""
+
+    decision: Decision
+    due: datetime
+
+
+@dataclass(frozen=True)
+class UserPlan:
+    """What would be done with one user's sessions.
+
+    Attributes:
+        user: Whose.
+        rules: By which rules.
+        remove: Sessions that go now, the longest unused first.
+        waiting: Sessions that would go but that the user has not been told of for long enough.
+        live: Ids of sessions that would go but are in use.
+        skip: Sessions that cannot be judged.
+        left_alone: Why nothing at all is done for this user, or empty.
+    """
+
+    user: str
+    rules: Rules
+    remove: tuple[Decision, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    live: tuple[str, ...] = ()
+    skip: tuple[Decision, ...] = ()
+    left_alone: str = ""
+
+    @property
+    def reclaimed_bytes(self) -> int:
+        """What it would free."""
+        return sum(d.size_bytes for d in self.remove)
+
+
+@dataclass(frozen=True)
+class HubPlan:
+    """What would be done with everybody's sessions."""
+
+    made_at: datetime
+    users: dict[str, UserPlan] = field(default_factory=dict)
+
+    @property
+    def remove(self) -> list[tuple[str, Decision]]:
+        """Every session that would go, with its user."""
+        return [(name, d) for name, user in self.users.items() for d in user.remove]
+
+    @property
+    def reclaimed_bytes(self) -> int:
+        """What it would free."""
+        return sum(user.reclaimed_bytes for user in self.users.values())
+
+
+@dataclass(frozen=True)
+class UserResult:
+    """What was done with one user's sessions and snapshots.
+
+    Attributes:
+        user: Whose.
+        deleted: Session to bytes; also those that were archived first.
+        archived: Session to the file it is in now.
+        live: Sessions that would have gone but are in use.
+        changed: Sessions that were used, or went, after it was decided that they go; left alone.
+        skipped: Sessions that cannot be judged.
+        errors: Session (or snapshot, or ``user``) to what went wrong.
+        snapshots: Snapshots deleted.
+        snapshot_bytes: What deleting snapshots gave back, also those of deleted sessions.
+        left_alone: Why nothing at all was done for this user, or empty.
+    """
+
+    user: str
+    deleted: dict[str, int] = field(default_factory=dict)
+    archived: dict[str, str] = field(default_factory=dict)
+    live: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    errors: dict[str, str] = field(default_factory=dict)
+    snapshots: tuple[str, ...] = ()
+    snapshot_bytes: int = 0
+    left_alone: str = ""
+
+    @property
+    def freed_bytes(self) -> int:
+        """Bytes of deleted sessions and snapshots."""
+        return sum(self.deleted.values()) + self.snapshot_bytes
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was done for everybody at one time, or would be (``dry_run``); ``actor``: a user's name, or ``schedule``."""
+
+    run_id: str
+    actor: str
+    action: str
+    started_at: datetime
+    duration: float
+    dry_run: bool = False
+    users: dict[str, UserResult] = field(default_factory=dict)
+
+    @property
+    def freed_bytes(self) -> int:
+        """Bytes of deleted sessions and snapshots."""
+        return sum(user.freed_bytes for user in self.users.values())
+
+    @property
+    def failures(self) -> int:
+        """How many things went wrong."""
+        return sum(len(user.errors) for user in self.users.values())
+
+
+Due = Mapping[str, Mapping[str, datetime]]
+"""User to session to when the user has known of it for long enough."""
+
+
+def plan_all(census: Census, rules: Mapping[str, Rules], due: Due, now: datetime, *, locks_visible: bool) -> HubPlan:
+    """Decide for every user there are rules for."""
+    users = {
+        name: plan_user(census.users[name], of_user, due.get(name, {}), now, locks_visible=locks_visible)
+        for name, of_user in rules.items()
+        if name in census.users
+    }
+    return HubPlan(now, users)
+
+
+def plan_user(
+    user: UserCensus, rules: Rules, due: Mapping[str, datetime], now: datetime, *, locks_visible: bool
+) -> UserPlan:
+    """Decide for one user; ``due`` says from when on sessions may go that the user was told of."""
+    if user.problem:
+        return UserPlan(user.name, rules, left_alone=user.problem)
+    if user.user.running and not locks_visible:
+        return UserPlan(user.name, rules, left_alone=LEFT_ALONE)
+    decided = plan(facts_of(user.sessions), rules.retention, now, free_bytes=user.free_bytes)
+    remove, waiting = [], []
+    for decision in decided.remove:
+        earliest = due.get(decision.session_id, now + timedelta(seconds=rules.warn_before))
+        if rules.warn_before and decision.reason not in URGENT and earliest > now:
+            waiting.append(Waiting(decision, earliest))
+        else:
+            remove.append(decision)
+    live = tuple(d.session_id for d in decided.keep if d.reason == "live")
+    return UserPlan(user.name, rules, tuple(remove), tuple(waiting), live, tuple(decided.skip))
+
+
+def facts_of(rows: Collection[SessionRow]) -> list[SessionFacts]:
+    """What a plan needs to know. A session with a name of its own is never pruned, as everywhere."""
+    return [
+        SessionFacts(row.session_id, row.updated_at, row.size_bytes, row.live, row.problem, row.stamp)
+        for row in rows
+        if is_uuid(row.session_id)
+    ]

@@ -6,7 +6,7 @@ import contextlib
 import os
 import struct
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -327,13 +327,15 @@ def prune_snapshots(
     workspace_root: AnyRoot = None,
     *,
     session_id: str | None = None,
+    spare: Collection[str] = (),
     dry_run: bool = False,
     logger: SandboxLogger | None = None,
 ) -> SnapshotPrune:
-    """Delete snapshots by age, number and space, and give the space back."""
+    """Delete snapshots by age, number and space, and give the space back; those of the sessions ``spare`` stay."""
     root = existing_root(workspace_root)
     with contextlib.closing(snapshot_store(root)) as store:
-        doomed = _doomed(list_snapshots(root, session_id), policy, store.stored_bytes())
+        judged = [s for s in list_snapshots(root, session_id) if s.session_id not in spare]
+        doomed = _doomed(judged, policy, store.stored_bytes())
         freed = sum(s.stored_bytes for s in doomed)
         if not dry_run:
             for snapshot in doomed:

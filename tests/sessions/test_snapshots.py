@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
+import random
 import stat
 import threading
 import time
@@ -42,7 +45,9 @@ from wasm_kernel import (
 )
 from wasm_kernel.errors import DamagedChunk
 from wasm_kernel.host.ledger import STATE_FOLDER
+from wasm_kernel.host.memory import GuestMemory
 from wasm_kernel.sessions import catalog
+from wasm_kernel.sessions.recorder import read_snapshot
 
 Make = Callable[..., tuple[str, BaseSandbox]]
 
@@ -637,7 +642,7 @@ def test_damage_makes_one_snapshot_unusable_and_nothing_else(sessions: Opened, r
         data = bytearray(pack.read_bytes())
         data[100_000:200_000] = bytes(100_000)
         pack.write_bytes(data)
-    say(sandbox, "x = 3; open('f', 'w').write('later')")
+    say(sandbox, "x = 3; open('f', 'w').write('later'); open('g', 'w').write('other')")
     was = tree(root / session_id)
     with pytest.raises(DamagedChunk, match="damaged"):
         restore_snapshot(bad.snapshot_id, root)
@@ -735,6 +740,59 @@ def test_captures_that_build_upon_a_lost_one_are_lost_too(sessions: Opened, root
     say(sandbox, "del x, y, z")
     restore_snapshot(taken.snapshot_id, root)
     assert say(sandbox, "print(x, sum(y), z)") == "1 19999900000 3"
+
+
+def test_a_restore_gives_the_same_memory_whichever_way_it_goes(sessions: Opened, root: Path) -> None:
+    """What differs is replaced in the memory of now; that has to be, byte for byte, what is read from nothing."""
+    session_id, sandbox = sessions.create()
+    live = catalog.live_session(session_id, root)
+    assert live is not None
+    recorder, guest = live.recorder, live.sandbox
+    taken = []
+    for code in (
+        "x = [0]; blob = bytearray(b'a') * 3_000_000",
+        "x += range(50_000); blob[::4096] = bytes(733)",
+        "import pandas as pd; df = pd.DataFrame({'a': range(100_000)})",
+        "del blob, df; import gc; gc.collect(); more = bytearray(20 << 20)",
+    ):
+        say(sandbox, code)
+        taken.append(recorder.take("user"))
+    patched = 0
+    choose = random.Random(5)
+    for n in [0, 3, 1, 2, 2, 0, 3]:
+        if choose.random() < 0.5:
+            say(sandbox, f"x = list(range({choose.randrange(90_000)})); junk = bytes({choose.randrange(9_000_000)})")
+        manifest = read_snapshot(recorder.store, session_id, taken[n].snapshot_id)
+        before = guest._memory
+        recorder.restore(manifest)
+        patched += guest._memory is before
+        anew = recorder._prepare(guest._memory, False, manifest)()
+        assert anew is not guest._memory
+        assert _laid_out(anew) == _laid_out(guest._memory)
+        assert say(sandbox, "print(len(x))") == ["1", "50001", "50001", "50001"][n]
+    assert patched == 7
+
+
+def _laid_out(memory: GuestMemory) -> bytes:
+    """What an instance would see."""
+    with mmap.mmap(-1, memory.size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as there:
+        anchor = ctypes.c_char.from_buffer(there)
+        memory.attach(ctypes.addressof(anchor))
+        del anchor
+        return there[:]
+
+
+def test_what_was_there_before_a_restore_is_never_lost(sessions: Opened, root: Path) -> None:
+    """Also when the snapshot that is restored is the newest one."""
+    session_id, sandbox = sessions.create()
+    say(sandbox, "x = 1; open('f', 'w').write('old')")
+    taken = create_snapshot(session_id, root)
+    say(sandbox, "x = 2; open('f', 'w').write('new')")
+    restore_snapshot(taken.snapshot_id, root)
+    assert say(sandbox, "print(x, open('f').read())") == "1 old"
+    (before,) = [s for s in list_snapshots(root, session_id) if s.label == "before restore"]
+    restore_snapshot(before.snapshot_id, root)
+    assert say(sandbox, "print(x, open('f').read())") == "2 new"
 
 
 # ---- other machines

@@ -71,8 +71,14 @@ class SavedTree:
         """What was saved may not be stored any more."""
         self._seen, self._folders, self._saved = {}, None, {}
 
+    def missing(self, wanted: list[SavedFile]) -> list[SavedFile]:
+        """The files that `restore` would have to write."""
+        now = workspace.survey(self._folder).files
+        return [f for f in wanted if f.kind == "file" and not self._is_there(os.fsdecode(f.path), f, now)]
+
     def restore(self, wanted: list[SavedFile], get: Get) -> None:
         """Make the folder what it was. Called while no guest has it open."""
+        began = time.time_ns()
         survey = workspace.survey(self._folder)
         targets = {os.fsdecode(entry.path): entry for entry in wanted}
         with Folder(self._folder, backslashes=True) as folder:
@@ -88,8 +94,15 @@ class SavedTree:
                     with contextlib.suppress(PathRefused):  # one that leads out was never followed, and is not made
                         folder.make_link(path, os.fsdecode(entry.target))
                 elif not self._is_there(path, entry, survey.files):
-                    folder.write(path, _pieces(entry, get), modified_ns=entry.modified_ns)
-        self.forget()
+                    folder.write(path, pieces(entry, get), modified_ns=entry.modified_ns)
+        self._remember(targets, began)
+
+    def _remember(self, saved: dict[str, SavedFile], began: int) -> None:
+        """What is in the folder now is stored."""
+        survey = workspace.survey(self._folder)
+        there = survey.files.keys() | survey.folders
+        self._saved, self._folders = {path: f for path, f in saved.items() if path in there}, survey.folders
+        self._seen = {path: known for path, known in survey.files.items() if known[3] < began - _TICK_NS}
 
     def _is_there(self, path: str, entry: SavedFile, now: dict[str, _Identity]) -> bool:
         before = self._saved.get(path)
@@ -97,7 +110,8 @@ class SavedTree:
         return same and path in now and self._seen.get(path) == now[path]
 
 
-def _pieces(entry: SavedFile, get: Get) -> Iterator[bytes]:
+def pieces(entry: SavedFile, get: Get) -> Iterator[bytes]:
+    """A saved file's content."""
     left = entry.size
     for name in entry.chunks:
         piece = get(name, min(PIECE, left))

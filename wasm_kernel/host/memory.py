@@ -375,6 +375,31 @@ class GuestMemory:
         return views
 
     @property
+    def changed(self) -> set[int]:
+        """Pages that may differ from what the last capture, or what was loaded or patched, said of them."""
+        return set(self._changed)
+
+    def patch(self, size: int, contents: Iterable[tuple[int, bytes | memoryview]], of_base: Iterable[int]) -> None:
+        """Make this the memory of a snapshot that differs in these stretches of pages; some are as in the base.
+
+        No instance may be attached.
+        """
+        overlay = self._overlay
+        with overlay.lock:
+            overlay.make_room(size)
+            for first, content in contents:
+                pages = range(first, first + len(content) // _PAGE)
+                self._change(pages)
+                memoryview(_buffer(overlay.view + first * _PAGE, len(content))).cast("B")[:] = content
+                overlay.states[first : pages.stop] = bytes([_MAPPED]) * len(pages)
+            beyond = range(size // _PAGE, len(overlay.states))
+            for page in (*of_base, *beyond):
+                self._change((page,))
+                overlay.states[page] = _ELSEWHERE
+        self.size = size
+        self._changed = set()
+
+    @property
     def overlay_bytes(self) -> int:
         """What the overlay holds."""
         states = self._overlay.states

@@ -25,7 +25,7 @@ from wasm_kernel.host import engine, image, packages, scratch, workspace
 from wasm_kernel.host.capture import Capture, OnEvent
 from wasm_kernel.host.engine import Stop, Trapped
 from wasm_kernel.host.instance import AtRest, Handlers, Instance, Limits, Run
-from wasm_kernel.host.memory import CapturedMemory, GuestMemory, Span, give_back
+from wasm_kernel.host.memory import CapturedMemory, GuestMemory, give_back
 from wasm_kernel.host.pulse import pulse
 from wasm_kernel.host.verdict import integer, judge
 from wasm_kernel.model.outcome import SandboxResult, TrapCause
@@ -43,15 +43,17 @@ Deliver = Callable[[str, Any], None]
 `Sandbox.answer`, and at the end "done" with the result or "error" with an exception."""
 
 
-Fill = Callable[[list[memoryview]], None]
+# Reads all of a snapshot's memory, and gives what then makes it, without fail: out of the memory of now, if that is
+# known page by page, or anew.
+Prepare = Callable[[GuestMemory, bool], Callable[[], GuestMemory]]
 
 
 @dataclass(frozen=True)
 class Captured:
     """A guest at rest: what changed of its memory, its open files and clock, and when that was.
 
-    ``fresh``: it has not run anything since the base memory. ``changed_files``: whether it tried to change any since
-    the capture before.
+    ``fresh``: it has not run anything since the base memory. ``changed_files``: whether files changed since the capture
+    before, or may have.
     """
 
     memory: CapturedMemory
@@ -189,43 +191,40 @@ class Sandbox:
 
     # ---- snapshots
 
-    def begin_capture(self, deliver: Deliver, split: Container[int], *, everything: bool = False) -> None:
+    def begin_capture(
+        self, deliver: Deliver, split: Container[int], *, everything: bool, files_differ: Callable[[], bool]
+    ) -> None:
         """Deliver a `Captured` of the guest at rest: what changed since the capture before, or all of it."""
-        self._submit(_Job(lambda: self._captured(split, everything), deliver))
+        self._submit(_Job(lambda: self._captured(split, everything, files_differ), deliver))
 
     def capture(self, split: Container[int] = (), *, everything: bool = False) -> Captured:
         """The same, waited for."""
         captured: Captured = self._wait(lambda: self._captured(split, everything), None)
         return captured
 
-    def _captured(self, split: Container[int], everything: bool) -> Captured:
+    def _captured(
+        self, split: Container[int], everything: bool, files_differ: Callable[[], bool] = lambda: False
+    ) -> Captured:
         self._keep()
         if not self._kept:
             raise SandboxError("the guest's memory could not be kept: there is no room for it")
-        changed, self._changed_files = self._changed_files, False
+        changed, self._changed_files = self._changed_files or files_differ(), False
         return Captured(self._memory.capture(split, everything=everything), self._rest, self._fresh, changed)
 
-    def restore(
-        self, size: int, stretches: list[Span], fill: Fill, rest: AtRest, *, files: Callable[[], None], reseed: bool
-    ) -> None:
+    def restore(self, prepare: Prepare, rest: AtRest, *, files: Callable[[], None], reseed: bool) -> None:
         """Be the guest of a snapshot from now on. If anything fails, the guest is as it was.
 
-        ``fill`` writes into the views of these stretches of pages; ``files`` then puts the workspace in order, while no
-        guest holds a file open. ``reseed``: the guest's random numbers are to be others than the snapshot's.
+        ``files`` puts the workspace in order, while no guest holds a file open. ``reseed``: the guest's random numbers
+        are to be others than the snapshot's.
         """
 
         def work() -> None:
-            memory = GuestMemory(self._image.memory)
-            try:
-                fill(memory.load(size, stretches))
-                self._drop_instance()
-                files()
-                image.furnish_scratch(self._scratch)
-            except BaseException:
-                memory.close()
-                raise
-            self._memory.close()
-            self._memory = memory
+            self._settle()
+            finish = prepare(self._memory, self._kept)
+            self._drop_instance()
+            files()
+            image.furnish_scratch(self._scratch)
+            self._memory = finish()
             self._rest, self._fresh, self._kept, self._reseed = rest, False, True, reseed
             self.next_task = 0.0  # it may have some that wait
 

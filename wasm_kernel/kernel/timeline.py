@@ -107,9 +107,7 @@ class Timeline:
             self._enqueue(_Pending(self._beginning(), "checkpoint", 1, {}, {"cell": "", "number": 0}, files=[]))
         before = self._variables
         guest = await self._capture()
-        # Not only by the cell: somebody may have uploaded a file, and an undo must not take it away.
-        changed = guest.changed_files or await asyncio.to_thread(self._recorder.files_differ)
-        if changed:
+        if guest.changed_files:
             self._recorder.expect_files()
         if "variables" in result.reply:  # else it was stopped by force, and they are what they were
             self._variables = checked_variables(result.reply["variables"])
@@ -126,10 +124,10 @@ class Timeline:
                 "removed": result.files_deleted[:_MOST_NAMES],
             },
         }
-        pending = _Pending(guest, "checkpoint", count, variables, metadata, same_files=not changed)
+        pending = _Pending(guest, "checkpoint", count, variables, metadata, same_files=not guest.changed_files)
         if self._kernel.home.starts_fresh:
             pending.written.add_done_callback(self._begun)
-        self._enqueue(pending, soon=not changed)
+        self._enqueue(pending, soon=not guest.changed_files)
 
     def _begun(self, written: Future[Snapshot]) -> None:
         """The first checkpoint after a restart is on disk. On the writer's thread."""
@@ -143,7 +141,14 @@ class Timeline:
         recorder = self._recorder
         everything = recorder.begin_capture()
         guest: Captured = await self._kernel.in_guest(
-            lambda s, deliver: s.begin_capture(deliver, recorder.split, everything=everything), None
+            lambda sandbox, deliver: sandbox.begin_capture(
+                deliver,
+                recorder.split,
+                everything=everything,
+                # Not only the cell changes files: somebody may have uploaded one, and an undo must not take it away.
+                files_differ=recorder.files_differ,
+            ),
+            None,
         )
         recorder.captured(guest.memory, files=False)
         return guest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from wasm_kernel.host.filetree import SavedTree
 from wasm_kernel.host.instance import AtRest
 from wasm_kernel.host.interposer import OpenFile
 from wasm_kernel.host.ledger import STATE_FOLDER
-from wasm_kernel.host.memory import CHUNK, CapturedMemory, Part
+from wasm_kernel.host.memory import CHUNK, CapturedMemory, GuestMemory, Part, Span
 from wasm_kernel.host.sandbox import Captured, Sandbox
 from wasm_kernel.model.snapshots import (
     BASE,
@@ -31,6 +31,8 @@ from wasm_kernel.model.snapshots import (
 )
 
 _PORTION = 8 << 20  # bytes of memory that are read before they are stored
+_MOST_PATCHED = 256 << 20  # bytes of memory that are held twice while a snapshot is restored
+_ALL_BASE = (BASE,) * PAGES
 PAGE = CHUNK // PAGES
 _FILE_PATIENCE = 30.0  # seconds that a cell waits, before it changes a file, for that file to be saved
 
@@ -237,29 +239,48 @@ class Recorder:
             self._restore(manifest, reseed, ("app", "tmp") if files else ("tmp",))
 
     def _restore(self, manifest: Manifest, reseed: bool, mounts: tuple[str, ...]) -> None:
-        stretches, wanted = _stretches(manifest.table)
+        wanted = {tree: [f for f in manifest.files if f.mount == tree.mount] for tree in self._trees}
         # Before anything is touched: is all of it there?
-        for name in {name for entry in manifest.files if entry.mount in mounts for name in entry.chunks}:
+        missing = [entry for tree in self._trees if tree.mount in mounts for entry in tree.missing(wanted[tree])]
+        for name in {name for entry in missing for name in entry.chunks}:
             self._piece(name, 0)
-
-        def fill(views: list[memoryview]) -> None:
-            self.store.read_into(list(zip(wanted, views, strict=True)))
 
         def put_files_back() -> None:
             for tree in self._trees:
                 if tree.mount in mounts:
-                    tree.restore([f for f in manifest.files if f.mount == tree.mount], self._piece)
+                    tree.restore(wanted[tree], self._piece)
 
-        rest = AtRest([_open_file(d) for d in manifest.descriptors], manifest.clock_ns, manifest.entry)
         if manifest.entry:
-            size = manifest.snapshot.memory_bytes
-            self._sandbox.restore(size, stretches, fill, rest, files=put_files_back, reseed=reseed)
+            rest = AtRest([_open_file(d) for d in manifest.descriptors], manifest.clock_ns, manifest.entry)
+            self._sandbox.restore(
+                lambda memory, known: self._prepare(memory, known, manifest), rest, files=put_files_back, reseed=reseed
+            )
         else:
             self._sandbox.restart(put_files_back)
         self._table = dict(manifest.table) if manifest.entry else {}
         self._split = {number for number, names in self._table.items() if len(names) > 1}
         self.last, self._all, self._broken, self.files = manifest.snapshot, False, False, None
         self._begun = False
+
+    def _prepare(self, memory: GuestMemory, known: bool, manifest: Manifest) -> Callable[[], GuestMemory]:
+        """Read a snapshot's memory: only what differs from the memory of now, if that is known and not too much."""
+        size = manifest.snapshot.memory_bytes
+        if known and not (self._all or self._broken or self._begun):
+            stretches, wanted, of_base = _difference(self._table, manifest.table, memory.changed)
+            if sum(last - first for first, last in stretches) * PAGE <= _MOST_PATCHED:
+                contents = [memoryview(bytearray((last - first) * PAGE)) for first, last in stretches]
+                self.store.read_into(list(zip(wanted, contents, strict=True)))
+
+                def patched() -> GuestMemory:
+                    firsts = [first for first, _ in stretches]
+                    memory.patch(size, zip(firsts, contents, strict=True), of_base)
+                    return memory
+
+                return patched
+        stretches, wanted, _ = _difference({}, manifest.table, set())
+        anew = GuestMemory(memory.base)
+        self.store.read_into(list(zip(wanted, anew.load(size, stretches), strict=True)))
+        return lambda: anew
 
     def _piece(self, name: bytes, length: int) -> bytes:
         return bytes(length) if name == ZERO else self.store.read_chunk(name)[: length or None]
@@ -301,20 +322,37 @@ def _put(take: Take, parts: list[Part], pages: int) -> Iterator[tuple[int, bytes
         yield number, None if content is None else next(names)
 
 
-def _stretches(table: dict[int, tuple[bytes, ...]]) -> tuple[list[tuple[int, int]], list[bytes]]:
-    """The stretches of pages that are not as in the base, and the name of what belongs in each."""
-    stretches, wanted = [], []
-    for number, names in sorted(table.items()):
+Table = Mapping[int, tuple[bytes, ...]]
+
+
+def _difference(now: Table, then: Table, changed: set[int]) -> tuple[list[Span], list[bytes], list[int]]:
+    """What makes a memory with one table, of which some pages changed, one with another.
+
+    Stretches of pages to replace, the name of what belongs in each, and pages that become as in the base.
+    """
+    suspects: dict[int, set[int]] = {}
+    for page in changed:
+        suspects.setdefault(page // PAGES, set()).add(page % PAGES)
+    stretches: list[Span] = []
+    wanted: list[bytes] = []
+    of_base: list[int] = []
+    for number in sorted(now.keys() | then.keys() | suspects.keys()):
+        before, after, touched = now.get(number, _ALL_BASE), then.get(number, _ALL_BASE), suspects.get(number, set())
         first = number * PAGES
-        if len(names) == 1:
-            stretches.append((first, first + PAGES))
-            wanted.append(names[0])
+        if len(after) == 1:
+            if before != after or touched:
+                stretches.append((first, first + PAGES))
+                wanted.append(after[0])
             continue
-        for n, name in enumerate(names):
-            if name != BASE:
+        for n, name in enumerate(after):
+            if len(before) == PAGES and before[n] == name and n not in touched:
+                continue
+            if name == BASE:
+                of_base.append(first + n)
+            else:
                 stretches.append((first + n, first + n + 1))
                 wanted.append(name)
-    return stretches, wanted
+    return stretches, wanted, of_base
 
 
 def _saved(item: OpenFile) -> SavedDescriptor:

@@ -2,6 +2,7 @@
 
     WasmKernelError
     ├── ConfigurationError (also ValueError)   a value the caller gave is wrong
+    ├── NotAllowed                             the administrator's rules forbid it, or cannot be read
     ├── ImageError                             the image is missing, damaged or cannot be built
     │   └── ImageMissing                       nothing is built yet, and building was not allowed here
     ├── SessionLocked                          another process, or another sandbox, uses the session
@@ -27,6 +28,10 @@ class WasmKernelError(Exception):
 
 class ConfigurationError(WasmKernelError, ValueError):
     """A setting or an argument has a value that cannot work."""
+
+
+class NotAllowed(WasmKernelError):
+    """The administrator's rules forbid it, or the file that holds them cannot be used."""
 
 
 class ImageError(WasmKernelError):

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from wasm_kernel.host import cache, engine, image
+from wasm_kernel.errors import NotAllowed
+from wasm_kernel.host import administrator, cache, engine, image
 from wasm_kernel.model.units import format_size
 
 _ROOM_FOR_IMAGE = 2 << 30
@@ -33,13 +34,24 @@ def examine(*, deep: bool = False) -> Iterator[Finding]:
     yield _python()
     yield _platform()
     yield _wasmtime()
+    rules = _rules()
+    yield rules
+    if rules.ok:
+        yield from _about_image(deep)
+    yield _kernelspec()
+
+
+def _about_image(deep: bool) -> Iterator[Finding]:
     yield _cache()
     built = image.is_built()
     yield _disk(built)
     yield _image(built)
     if deep and built:
         yield _image_bytes()
-    yield _kernelspec()
+    if built and "fuel" in administrator.rules().maxima:
+        metered = image.is_built(metered=True)
+        detail = "fuel is bounded, " + ("and the metered module is built" if metered else "and it needs another module")
+        yield Finding("Fuel", metered, detail, "run `wasm-kernel image build --metered`")
 
 
 def _python() -> Finding:
@@ -64,11 +76,25 @@ def _wasmtime() -> Finding:
     return Finding("wasmtime", ok, version, "pip install 'wasmtime>=50.0.1,<51'")
 
 
+def _rules() -> Finding:
+    what = "Administrator's rules"
+    try:
+        rules = administrator.rules()
+    except NotAllowed as e:
+        return Finding(what, False, str(e), "docs/administrators.md says what may be in it")
+    files = sorted(set(rules.sources.values()))
+    detail = f"{', '.join(rules.given())} in {' and '.join(files)}" if files else "none"
+    return Finding(what, True, detail)
+
+
 def _cache() -> Finding:
     root = cache.cache_root()
     if not root.exists():
         return Finding("Cache folder", True, f"{root} (not made yet)")
-    problem = cache.ownership_problem(root.stat())
+    info = root.stat()
+    problem = cache.ownership_problem(info)
+    if not problem and info.st_uid != os.getuid():
+        return Finding("Cache folder", True, f"{root} (the administrator's)")
     if not problem and not os.access(root, os.W_OK | os.X_OK):
         problem = "cannot be written"
     return Finding(
@@ -91,8 +117,12 @@ def _disk(built: bool) -> Finding:
 
 
 def _image(built: bool) -> Finding:
+    key = image.parts().base.key
+    try:
+        administrator.check_image(key)
+    except NotAllowed as e:
+        return Finding("Image", False, str(e), "pin the image that is installed, or install the one that is pinned")
     if built:
-        key = image.parts().base.key
         return Finding("Image", True, f"{key} is built and complete")
     missing = [entry.kind for entry in image.parts().all() if entry.manifest() is None]
     return Finding("Image", False, f"missing or damaged: {', '.join(missing)}", "run `wasm-kernel install`")

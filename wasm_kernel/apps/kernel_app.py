@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_core.application import JupyterApp
+from jupyter_core.paths import ENV_CONFIG_PATH, SYSTEM_CONFIG_PATH
 from traitlets import TraitError, Unicode
 from traitlets.config import Config
 
+from wasm_kernel.errors import NotAllowed
+from wasm_kernel.host import administrator
 from wasm_kernel.kernel.channels import PORTS, BadConnectionFile, Channels, read_connection_file
 from wasm_kernel.kernel.deferred import defer
 
@@ -35,6 +38,14 @@ class WasmKernelApp(JupyterApp):
     aliases = {**JupyterApp.aliases, "f": "WasmKernelApp.connection_file"}
     connection_file = Unicode("", help="The file that says which ports and which key to use.").tag(config=True)
 
+    @property
+    def config_file_paths(self) -> list[str]:
+        """Where settings are: never beside a notebook, nor in a user's own folder where those do not count."""
+        found = [path for path in super().config_file_paths if Path(path) != Path.cwd()]
+        if _users_configuration_counts():
+            return found
+        return [path for path in found if path in (*ENV_CONFIG_PATH, *SYSTEM_CONFIG_PATH)]
+
     def migrate_config(self) -> None:
         """There never was an older one."""
 
@@ -46,6 +57,13 @@ class WasmKernelApp(JupyterApp):
             log.addHandler(handler)
             log.propagate = False
         return log
+
+
+def _users_configuration_counts() -> bool:
+    try:
+        return administrator.rules().user_configuration
+    except NotAllowed:  # nothing will run
+        return False
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -103,7 +121,7 @@ def _connect_anew(wanted: str) -> tuple[Path, Channels, dict[str, Any]]:
 
 def _run(config: Config, connection_file: Path, channels: Channels, connection: dict[str, Any]) -> int:
     opening: Future[LiveSession] = Future()
-    home = _home(config, connection_file)
+    home = home_for(config, connection_file)
 
     def open_session() -> None:
         try:
@@ -125,14 +143,16 @@ def _run(config: Config, connection_file: Path, channels: Channels, connection: 
     except TraitError as e:  # a value of the wrong kind: a kernel that does not start cannot say so
         home.notes.append(f"the configuration is not used: {e}")
         kernel = WasmKernel(channels, home, opening, session=session)
+    if home.rules.checkpoint_bytes is not None:
+        kernel.checkpoint_bytes = min(kernel.checkpoint_bytes, home.rules.checkpoint_bytes)
     kernel.serve()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # every file is closed and every thread of ours has ended; others must not hold the process up
 
 
-def _home(config: Config, connection_file: Path) -> Home:
-    """Where the kernel will live, by its configuration."""
+def home_for(config: Config, connection_file: Path) -> Home:
+    """Where the kernel will live, and within which limits, by its configuration and the administrator's rules."""
     from wasm_kernel.errors import ConfigurationError
     from wasm_kernel.kernel.home import Home, default_root
     from wasm_kernel.model import limits
@@ -143,13 +163,21 @@ def _home(config: Config, connection_file: Path) -> Home:
     root = Path(ours["workspace_root"]).expanduser() if ours.get("workspace_root") else default_root()
     home = Home(root, ExecutionPolicy(), SandboxLogger(level="warning"), connection_file)
     try:
-        maxima = dict(ours.get("maxima") or {})
-        home.policy = limits.bounded(home.policy, maxima)
+        home.rules = administrator.rules()
+        home.root = administrator.workspace_root() or root
+    except NotAllowed as e:
+        home.refused = str(e)
+        return home
+    if home.root != root and ours.get("workspace_root"):
+        home.notes.append(f"WasmKernel.workspace_root is not used: the administrator keeps sessions in {home.root}")
+    try:
+        home.maxima = limits.strictest(home.rules.maxima, dict(ours.get("maxima") or {}))
+        home.policy = limits.bounded(home.policy, home.maxima)
     except (ConfigurationError, TypeError, ValueError) as e:  # without its bounds nothing may run
         home.refused = f"WasmKernel.maxima cannot be used: {e}; the administrator has to mend the configuration"
         return home
     try:
-        home.policy = limits.changed(home.policy, dict(ours.get("limits") or {}), maxima)
+        home.policy = limits.changed(home.policy, dict(ours.get("limits") or {}), home.maxima)
     except (ConfigurationError, TypeError, ValueError) as e:
         home.notes.append(f"WasmKernel.limits of the configuration are not used: {e}")
     return home

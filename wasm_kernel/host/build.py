@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from wasm_kernel.errors import ImageError
-from wasm_kernel.host import engine, image, interposer
+from wasm_kernel.host import administrator, engine, image, interposer
 from wasm_kernel.host.boot import Boot
 from wasm_kernel.host.cache import Entry, build_lock, private_root
 from wasm_kernel.host.immortal import make_immortal
@@ -62,6 +62,7 @@ class Builder:
     def __init__(self, on_progress: OnProgress | None = None, *, metered: bool = False, force: bool = False) -> None:
         self._tell = on_progress or (lambda progress: None)
         self._parts = image.parts()
+        administrator.check_image(self._parts.base.key)
         self._metered, self._force = metered, force
         self._board: Callable[[dict[str, Any]], None] = lambda state: None
         self._durations = private_root() / "durations.json"

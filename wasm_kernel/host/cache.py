@@ -2,7 +2,7 @@
 
 An entry is built in a folder with a temporary name and renamed when its manifest is written, so a build that is
 killed leaves nothing that could be taken for an entry. At start an entry is trusted by its place (a folder only
-this user can write) and checked by size; `verify` reads it all.
+this user can write, or one of the system's administrator) and checked by size; `verify` reads it all.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from wasm_kernel.errors import ImageError
+from wasm_kernel.host import administrator
 
 MANIFEST = "entry.json"  # read at every start, so it is short
 DIGESTS = "digests.json"  # of every file; read by `verify` only
@@ -29,7 +30,10 @@ _BUILDING = "building-"
 
 
 def cache_root() -> Path:
-    """Where built things live: `WASM_KERNEL_CACHE`, or the platform's cache folder of this user."""
+    """Where built things live: where the administrator says, `WASM_KERNEL_CACHE`, or this user's cache folder."""
+    ruled = administrator.rules().image_cache
+    if ruled:
+        return Path(ruled)
     given = os.environ.get(_ENVIRONMENT)
     if given:
         return Path(given).expanduser().absolute()
@@ -39,29 +43,39 @@ def cache_root() -> Path:
 
 
 def private_root() -> Path:
-    """The cache's folder, made if needed, which nobody else may write: what is in it runs as machine code."""
+    """The cache's folder, made if needed, which is ours to write and nobody else's: what is in it runs as machine code.
+
+    One that the administrator rules can be read by everybody.
+    """
     root = cache_root()
+    shared = bool(administrator.rules().image_cache)
+    mode = 0o755 if shared else 0o700
+    remedy = f"set {_ENVIRONMENT} to a folder of your own (mode 700)"
+    if shared:
+        remedy = "the administrator has to run `wasm-kernel image build`"
     try:
-        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        root.mkdir(parents=True, exist_ok=True, mode=mode)
         info = root.stat()
     except OSError as e:
-        raise ImageError(
-            f"the cache folder {root} cannot be used: {e.strerror}; set {_ENVIRONMENT} to a folder you can write"
-        ) from e
+        raise ImageError(f"the cache folder {root} cannot be used: {e.strerror}; {remedy}") from e
     problem = ownership_problem(info)
+    if not problem and info.st_uid != os.getuid():
+        problem = f"belongs to user {info.st_uid}, and lacks what this version of wasm-kernel needs on this CPU"
     if problem:
-        raise ImageError(f"the cache folder {root} {problem}; set {_ENVIRONMENT} to a folder of your own (mode 700)")
-    if info.st_mode & 0o077:
-        root.chmod(0o700)
+        raise ImageError(f"the cache folder {root} {problem}; {remedy}")
+    if info.st_mode & 0o777 != mode:
+        root.chmod(mode)
     return root
 
 
 def ownership_problem(info: os.stat_result) -> str:
-    """Why a folder is not ours alone to write; empty when it is."""
-    if hasattr(os, "getuid") and info.st_uid != os.getuid():
+    """Why others than us and the system's administrator could change a folder; empty when they cannot."""
+    if hasattr(os, "getuid") and info.st_uid not in (os.getuid(), 0):
         return f"belongs to user {info.st_uid}, not to you ({os.getuid()})"
     if info.st_mode & stat.S_IWOTH and not info.st_mode & stat.S_ISVTX:
         return "can be written by everybody"
+    if info.st_uid != os.getuid() and info.st_mode & stat.S_IWGRP:
+        return "can be written by a group"
     return ""
 
 
@@ -124,6 +138,9 @@ class Entry:
                 _sync(path)
             _write_synced(folder / DIGESTS, json.dumps(digests, indent=0).encode())
             _write_synced(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
+            if administrator.rules().image_cache:
+                _let_everybody_read(folder)
+                parent.chmod(0o755)
             if self.path.exists():
                 shutil.rmtree(self.path)
             folder.rename(self.path)
@@ -140,6 +157,13 @@ def _digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return ""
+
+
+def _let_everybody_read(folder: Path) -> None:
+    """Whatever the umask of who built it."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def _sync(path: Path) -> None:

@@ -25,8 +25,9 @@ from pathlib import Path
 import zstandard
 
 from wasm_kernel.errors import BadManifest, DamagedChunk, StoreBusy
-from wasm_kernel.host import manifests, packs, sweep
+from wasm_kernel.host import administrator, manifests, packs, sweep
 from wasm_kernel.host.abreast import abreast
+from wasm_kernel.host.allowance import Allowance
 from wasm_kernel.host.chunkindex import ChunkIndex
 from wasm_kernel.host.ledger import sync_folder
 from wasm_kernel.host.packs import HASH, MAX_RAW, ZERO, BadPack, Job, PackWriter, Place, hash_of
@@ -74,11 +75,15 @@ class ChunkStore:
             if not self._synced:
                 self._index.sync()
                 self._synced = True
-            take = Take(self.folder, self._index)
+            take = Take(self.folder, self._index, self._allowance())
             try:
                 yield take
             finally:
                 take.discard()
+
+    def _allowance(self) -> Allowance:
+        rules = administrator.rules()
+        return Allowance(rules, self.stored_bytes() if rules.snapshot_bytes is not None else 0)
 
     def read_into(self, wanted: Sequence[tuple[bytes, memoryview]]) -> None:
         """Fill each view with the chunk of that name, verified; a view is as long as its chunk.
@@ -251,8 +256,9 @@ class Take:
         stored: New bytes so far, as they are on the disk.
     """
 
-    def __init__(self, folder: Path, index: ChunkIndex) -> None:
+    def __init__(self, folder: Path, index: ChunkIndex, allowance: Allowance) -> None:
         self.stored = 0
+        self._allowance = allowance
         self._folder, self._packs, self._index = folder, folder / "packs", index
         self._writers: list[PackWriter] = []
         self._own: set[bytes] = set()
@@ -293,9 +299,12 @@ class Take:
                 self._writer().add(name, blob, len(view), codec)
                 self._own.add(name)
                 self.stored += len(blob)
+            self._allowance.check_bytes(self.stored)
 
     def commit(self, group: str, name: str, head: bytes, body: bytes) -> None:
         """Make what was put last, and visible under a name. FileExistsError if it is taken. Can be repeated."""
+        self._allowance.check_number(lambda: len(manifests.names(self._folder / "manifests", None)))
+        self._allowance.check_bytes(self.stored + len(head) + len(body))
         manifest = manifests.NewManifest(self._folder / "new", self._folder / "manifests", group, name, head, body)
         try:
             with self._unless_it_fails():

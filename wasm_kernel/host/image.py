@@ -12,6 +12,7 @@ does not compile anything again:
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wasm_kernel.errors import ImageMissing
-from wasm_kernel.host import cache, engine, interposer
+from wasm_kernel.host import administrator, cache, engine, interposer
 from wasm_kernel.host.cache import Entry
 from wasm_kernel.host.engine import Engine, Module, Mount
 from wasm_kernel.host.instance import ADDED_EXPORTS, AtRest
@@ -165,7 +166,8 @@ def _load(eng: Engine, entry: Entry, name: str) -> Module:
     try:
         return eng.load(entry.path / f"{name}.cwasm")
     except ValueError as e:  # not what this wasmtime writes: damaged, or from elsewhere
-        cache.remove(entry)
+        with contextlib.suppress(OSError):  # it is the administrator's
+            cache.remove(entry)
         raise ImageMissing(f"the compiled module was damaged ({e}); run `wasm-kernel install`") from None
 
 
@@ -207,6 +209,7 @@ _image_lock = threading.Lock()
 def load() -> Image:
     """The process's image. `ImageMissing` if it has to be built first."""
     global _image
+    administrator.check_image(parts().base.key)
     with _image_lock:
         if _image is None:
             _image = Image()

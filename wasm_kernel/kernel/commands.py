@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wasm_kernel.errors import ConfigurationError, Interrupted, PackageError
+from wasm_kernel.errors import ConfigurationError, Interrupted, NotAllowed, PackageError
 from wasm_kernel.host import workspace
 from wasm_kernel.host.ledger import read_record, write_record
 from wasm_kernel.kernel import render
@@ -190,9 +190,9 @@ class Commands:
         from wasm_kernel.sessions.listing import list_sessions
 
         _none(words, "%session list")
-        await self._kernel.ready(parent)
+        here = await self._here(parent)
         found = await asyncio.to_thread(list_sessions, self._kernel.home.root)
-        now, here = datetime.now(UTC), self._kernel.live.session_id
+        now = datetime.now(UTC)
         data, rows = [], []
         for s in found:
             age = (now - s.updated_at).total_seconds() if s.updated_at else None
@@ -216,6 +216,13 @@ class Commands:
         total = format_size(sum(s.size_bytes for s in found))
         header = ("session", "title or notebook", "size", "last used", "")
         return _table(data, header, rows, numbers=(2,), caption=f"{render.counted(len(found), 'session')}, {total}")
+
+    async def _here(self, parent: Message) -> str:
+        """This kernel's session; empty when it has none, because there are as many as are allowed."""
+        try:
+            return (await self._kernel.ready(parent)).session_id
+        except NotAllowed:
+            return ""
 
     async def _session_files(self, words: list[str], parent: Message) -> Answer:
         """The files in /app, or in a folder of it: a browser where there are widgets, else a table."""
@@ -273,7 +280,7 @@ class Commands:
                 raise ConfigurationError(f"{word!r} is no limit; write NAME=VALUE, such as memory=2G or timeout=60")
             wanted[name] = value
         if wanted:
-            policy = limits.changed(live.sandbox.policy, wanted, self._kernel.maxima)
+            policy = limits.changed(live.sandbox.policy, wanted, self._kernel.home.maxima)
             self._kernel.home.policy = policy
 
             async def change() -> Answer:
@@ -284,12 +291,12 @@ class Commands:
         return self._limits_table(live)
 
     def _limits_table(self, live: LiveSession) -> Answer:
-        policy, maxima = live.sandbox.policy, self._kernel.maxima
+        policy, maxima = live.sandbox.policy, self._kernel.home.maxima
         data: dict[str, Any] = {}
         rows: list[render.Row] = []
         for name, limit in limits.LIMITS.items():
             value = data[name] = limits.current(policy, name)
-            most = limits.current(limits.changed(policy, {name: maxima[name]}), name) if name in maxima else None
+            most = limits.number(name, maxima[name]) if name in maxima else None
             at_most = [limits.describe(name, most) if most else ""] if maxima else []
             rows.append((name, limits.describe(name, value), *at_most, limit.meaning))
         header = ("limit", "value", *(["at most"] if maxima else []), "bounds")
@@ -358,23 +365,23 @@ class Commands:
 
         sure = "--yes" in words
         words = [w for w in words if w != "--yes"]
-        live = await self._kernel.ready(parent)
-        session_id = words[0] if words else live.session_id
+        current = await self._here(parent)
+        session_id = words[0] if words else current
         _none(words[1:], "%session delete")
         root = self._kernel.home.root
-        if not (root / session_id).is_dir():
+        if not session_id or not (root / session_id).is_dir():
             raise ConfigurationError(f"there is no session {session_id}; `%session list` shows which there are")
         if not sure:
-            here = "this session" if session_id == live.session_id else f"session {session_id}"
+            here = "this session" if session_id == current else f"session {session_id}"
             return _say(f"This would delete {here} and all its files. To do it: `%session delete {session_id} --yes`")
 
         async def delete() -> Answer:
-            if session_id == live.session_id:
+            if session_id == current:
                 await self._kernel.move(self._kernel.home.move_to_new)
             await asyncio.to_thread(delete_session_workspace, session_id, root, self._kernel.home.logger)
             return _say(f"Session {session_id} and its files are deleted.", session_id)
 
-        return Answer(afterwards=delete) if session_id == live.session_id else await delete()
+        return Answer(afterwards=delete) if session_id == current else await delete()
 
     async def _session_export(self, words: list[str], parent: Message) -> Answer:
         """Write the session to one file beside the notebook."""
@@ -395,10 +402,13 @@ class Commands:
 
     async def _session_snapshot(self, words: list[str], parent: Message) -> Answer:
         """Save this moment."""
+        from wasm_kernel.sessions.snapshots import make_room
+
         label = " ".join(words).strip()
         await self._kernel.ready(parent)
 
         async def take() -> Answer:
+            await asyncio.to_thread(make_room, self._kernel.home.root)
             snapshot = await self._kernel.timeline.take(label)
             name = f" {label!r}" if label else ""
             return _say(f"Snapshot{name} taken. Back to it: `%session restore {label or snapshot.snapshot_id[:8]}`")

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.errors import ConfigurationError, SessionLocked, WasmKernelError
 from wasm_kernel.host import image
 from wasm_kernel.host.ledger import STATE_FOLDER, SessionLock, lock_session, read_record
 from wasm_kernel.kernel import notebook as notebooks
 from wasm_kernel.kernel.history import History
+from wasm_kernel.kernel.notices import Notice, mark_shown, unshown
+from wasm_kernel.model.administrator import Rules
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import BadRecord, check_session_id
 from wasm_kernel.model.units import format_duration
@@ -38,8 +40,11 @@ class Home:
     logger: SandboxLogger
     connection_file: Path
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    rules: Rules = field(default_factory=Rules)  # the administrator's
+    maxima: dict[str, Any] = field(default_factory=dict)  # of limits: the rules', and the configuration's
     notebook: Path | None = None
     notes: list[str] = field(default_factory=list)  # what the person should be told with the next cell
+    notices: list[Notice] = field(default_factory=list)  # the same, from who keeps house here
     resumed: Manifest | None = None  # what the guest goes on from
     starts_fresh: bool = False  # a restart asked for it, and nothing that could be gone on with was saved since
     refused: str = ""  # why nothing may run here
@@ -55,8 +60,9 @@ class Home:
         if found.note:
             self.notes.append(found.note)
         live = self._live(found.session_id, found.folder, img, found.lock)
-        if not self.temporary:
+        if not self.temporary:  # somebody sits before it
             self.resumed = self._resume(live)
+            self.notices = unshown(self.root)
         return live
 
     def _resume(self, live: LiveSession) -> Manifest | None:
@@ -97,6 +103,14 @@ class Home:
                 f"The kernel ended while cell [{lost}] ran, {age} ago: everything before it is back, its work is lost"
             )
         self.notes.append(f"{note}. To start fresh: %session reset")
+
+    def told(self) -> list[str]:
+        """What is to be told now; it is not told again."""
+        notes, self.notes = self.notes, []
+        notices, self.notices = self.notices, []
+        if notices:
+            mark_shown(self.root, notices)
+        return [*notes, *(notice.text for notice in notices)]
 
     def _find(self) -> Opened:
         named = self.environ.get("WASM_KERNEL_SESSION", "")

@@ -30,6 +30,7 @@ from wasm_kernel.kernel.history import History
 from wasm_kernel.kernel.home import Home
 from wasm_kernel.kernel.messages import MessageLoop, error_content
 from wasm_kernel.kernel.streams import PAUSE, StreamBuffer
+from wasm_kernel.model import limits
 from wasm_kernel.model.outcome import Outcome, OutcomeKind, SandboxResult
 from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.session import LiveSession
@@ -138,6 +139,8 @@ class WasmKernel(MessageLoop):
         self._building: Any = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._ended = threading.Event()
+        self._making_room = threading.Lock()
+        self._short_of_room = False
         self._comms: dict[str, str] = {}  # of the guest
         self._host_comms: HostComms | None = None
         self._browsers: Browsers | None = None
@@ -193,6 +196,7 @@ class WasmKernel(MessageLoop):
             async with self.guest:
                 with contextlib.suppress(WasmKernelError):  # a guest that cannot be captured: the last one stays
                     await self.timeline.after_cell(run.number, run.code, result, self._count)
+            self._make_room()
 
     # ---- the session and its guest
 
@@ -275,6 +279,29 @@ class WasmKernel(MessageLoop):
             self._look_whether_idle()
         if self.retention:
             self.loop.run_in_executor(None, self.commands.prune_at_start)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Where the administrator bounds snapshots, the oldest checkpoints give way to new ones."""
+        if self.home.rules.bounds_snapshots and not self._making_room.locked():
+            self.loop.run_in_executor(None, self._make_room_now)
+
+    def _make_room_now(self) -> None:
+        from wasm_kernel.sessions.snapshots import make_room
+
+        with self._making_room:
+            try:
+                enough = make_room(self.home.root)
+            except (WasmKernelError, OSError) as e:
+                self.log.warning("no room could be made for snapshots: %s", e)
+                return
+        if not enough and not self._short_of_room:
+            self.home.notes.append(
+                "Snapshots you took, and the last one of each session, use most of what the administrator allows; soon "
+                "cells cannot be undone, nor gone on with later. Delete some: old sessions with %prune, or, in a "
+                "terminal, `wasm-kernel snapshots prune --max-per-session 1`"
+            )
+        self._short_of_room = not enough
 
     def forget_guest(self) -> None:
         """The guest starts afresh: its widgets are gone, and its cells count from one."""
@@ -489,9 +516,8 @@ class WasmKernel(MessageLoop):
             )
 
     def _tell_notes(self, run: _Run) -> None:
-        notes, self.home.notes = self.home.notes, []
         if not run.silent:
-            for note in notes:
+            for note in self.home.told():
                 self.publish(run.parent, "stream", {"name": "stderr", "text": f"[wasm-kernel] {note}\n"})
 
     def _reply(self, run: _Run, result: SandboxResult) -> Message:
@@ -520,10 +546,15 @@ class WasmKernel(MessageLoop):
         """What a person can do about it here, where limits are changed by a magic."""
         if how.cause == "MemoryError":
             limit = format_size(self.live.sandbox.policy.memory_bytes)
-            return f"the limit is {limit}: free what is no longer needed, or raise it with %session limits memory=…"
+            return f"the limit is {limit}: free what is no longer needed{self._or_raise('memory')}"
         if how.kind is OutcomeKind.TIME_LIMIT:
-            return "do less in one cell, or raise the limit with %session limits timeout=…"
+            return f"do less in one cell{self._or_raise('timeout')}"
         return how.next_step
+
+    def _or_raise(self, limit: str) -> str:
+        if limits.current(self.live.sandbox.policy, limit) == self.home.maxima.get(limit, -1):
+            return "; the administrator allows no more"
+        return f", or raise the limit with %session limits {limit}=…"
 
     def _failed(self, run: _Run, name: str, value: str) -> Message:
         """Show an error of ours in the cell, and the reply that goes with it."""

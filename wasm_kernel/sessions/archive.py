@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from wasm_kernel.errors import ConfigurationError, SessionLocked
-from wasm_kernel.host import removal
+from wasm_kernel.host import administrator, removal
 from wasm_kernel.host.folder import BLOCK, Folder, PathRefused, components
 from wasm_kernel.host.ledger import (
     forget_free_lock,
@@ -141,6 +141,8 @@ def import_session(
     reader = _reader_for(archive)
     root = prepared_root(workspace_root)
     logger = logger or SandboxLogger()
+    most = administrator.rules().maxima
+    max_bytes, max_files = (int(min(n, most.get(k, n))) for n, k in ((max_bytes, "disk"), (max_files, "files")))
     session_id = str(uuid.uuid4())
     lock = lock_session(root, session_id)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets
 import threading
@@ -13,11 +14,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.errors import ConfigurationError
-from wasm_kernel.host import ledger, removal, trees, workspace
+from wasm_kernel.errors import ConfigurationError, NotAllowed
+from wasm_kernel.host import administrator, ledger, removal, trees, workspace
 from wasm_kernel.host.ledger import lock_session, read_record, state_folder, write_record
 from wasm_kernel.model.policy import ExecutionPolicy
-from wasm_kernel.model.records import SessionRecord, check_session_id, new_record
+from wasm_kernel.model.records import SessionRecord, check_session_id, is_session_id, new_record
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.sandboxes import DEFAULT_WORKSPACE, BaseSandbox, RuntimeType, check_runtime, ready_image
 from wasm_kernel.sessions.session import LiveSession, SessionSandbox
@@ -52,12 +53,13 @@ def create_session_sandbox(
         session_id = fork_snapshot(snapshot_id, root, notebook=notebook, logger=logger)
         return session_id, get_session_sandbox(session_id, runtime, policy, root, logger, resume=True)
     session_id = str(uuid.uuid4())
-    img = ready_image(metered=policy is not None and policy.fuel_budget is not None)
+    policy = administrator.permitted(policy or ExecutionPolicy())
+    img = ready_image(metered=policy.fuel_budget is not None)
     lock = lock_session(root, session_id)
     try:
         extra = {} if notebook is None else {"notebook": notebook}
         folder = _make_folder(root, session_id, extra, logger)
-        live = LiveSession(session_id, folder, img, policy or ExecutionPolicy(), lock)
+        live = LiveSession(session_id, folder, img, policy, lock)
     except BaseException:
         lock.release()
         raise
@@ -105,7 +107,7 @@ def get_session_sandbox(
         with _guard:
             live = _live.get((root, session_id))
         if live is not None and live.enter():
-            if policy is not None and policy != live.policy:
+            if policy is not None and administrator.permitted(policy) != live.policy:
                 live.leave()
                 raise ConfigurationError(
                     f"session {session_id} is open in this process with another policy; close it first"
@@ -119,7 +121,8 @@ def get_session_sandbox(
 def _open(
     root: Path, session_id: str, policy: ExecutionPolicy | None, logger: SandboxLogger, wait: float, resume: bool
 ) -> LiveSession:
-    img = ready_image(metered=policy is not None and policy.fuel_budget is not None)
+    policy = administrator.permitted(policy or ExecutionPolicy())
+    img = ready_image(metered=policy.fuel_budget is not None)
     lock = lock_session(root, session_id, wait)
     try:
         folder = root / session_id
@@ -127,7 +130,7 @@ def _open(
             raise ConfigurationError(f"session {session_id} is a link, not a folder; remove it")
         if not folder.is_dir():
             folder = _make_folder(root, session_id, {}, logger)
-        live = LiveSession(session_id, folder, img, policy or ExecutionPolicy(), lock)
+        live = LiveSession(session_id, folder, img, policy, lock)
     except BaseException:
         lock.release()
         raise
@@ -248,6 +251,8 @@ def staged_session(root: Path, session_id: str, extra: dict[str, Any], logger: S
 
     The caller holds the session's lock.
     """
+    with _room_for_one(root):  # before it is filled, which may take long
+        pass
     place = state_folder(root) / "new"
     place.mkdir(exist_ok=True)
     half = place / f"{session_id}.{secrets.token_hex(4)}"
@@ -259,9 +264,33 @@ def staged_session(root: Path, session_id: str, extra: dict[str, Any], logger: S
         except OSError as e:
             logger.warning("session.metadata.create_failed", session_id=session_id, error=str(e))
         yield half
-        os.rename(half, root / session_id)  # noqa: PTH104 - fails where Path.replace would overwrite
+        with _room_for_one(root):
+            os.rename(half, root / session_id)  # noqa: PTH104 - fails where Path.replace would overwrite
     except BaseException:
         with contextlib.suppress(OSError):
             trees.remove(half)
         raise
     ledger.sync_folder(root)
+
+
+@contextlib.contextmanager
+def _room_for_one(root: Path) -> Iterator[None]:
+    """One more session may appear meanwhile, and no other does: two at once cannot both be the last one allowed."""
+    rules = administrator.rules()
+    if rules.sessions is None:
+        yield
+        return
+    handle = os.open(state_folder(root) / "appearing", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        count = sum(is_session_id(entry.name) and entry.is_dir(follow_symlinks=False) for entry in os.scandir(root))
+        if count >= rules.sessions:
+            raise NotAllowed(
+                f"there are {count} sessions, and the administrator allows {rules.sessions} "
+                f"({rules.sources['sessions']}). Delete some: `%prune --older-than 7d` shows old ones and deletes them "
+                "with --yes, `%session list` shows all, `%session delete ID --yes` deletes one; in a terminal: "
+                "`wasm-kernel prune`"
+            )
+        yield
+    finally:
+        os.close(handle)

@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 
 from packaging.requirements import Requirement
 
-from wasm_kernel.errors import PackageError, SandboxError
-from wasm_kernel.host import image, installer, packages
+from wasm_kernel.errors import NotAllowed, PackageError, SandboxError
+from wasm_kernel.host import administrator, image, installer, packages
 from wasm_kernel.host.sandbox import Sandbox
 from wasm_kernel.model.packages import (
     Package,
@@ -76,6 +76,9 @@ def install_packages(
         cancel: Set it, from any thread, to stop; nothing is changed then.
         logger: Where events go.
     """
+    rules = administrator.rules()
+    if not rules.pip:
+        raise NotAllowed(f"the administrator does not let packages be installed here ({rules.sources['pip']})")
     tell = on_progress or (lambda line: None)
     root = _root(session_id, workspace_root)
     wanted = [r for r in map(parse_requirement, requirements) if applies(r)]

@@ -10,7 +10,7 @@ from typing import Any
 
 from wasm_kernel.errors import ConfigurationError, ImageMissing
 from wasm_kernel.guest import wire
-from wasm_kernel.host import image, workspace
+from wasm_kernel.host import administrator, image, workspace
 from wasm_kernel.host.sandbox import Sandbox
 from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.policy import ExecutionPolicy
@@ -138,6 +138,7 @@ def create_sandbox(
     policy = policy or ExecutionPolicy()
     if not isinstance(policy, ExecutionPolicy):
         raise ConfigurationError(f"policy is {policy!r}; it must be an ExecutionPolicy")
+    policy = administrator.permitted(policy)
     folder = prepared(workspace)
     img = ready_image(metered=policy.fuel_budget is not None)
     return BaseSandbox(Sandbox(img, folder, policy), logger or SandboxLogger())

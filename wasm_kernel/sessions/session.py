@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.errors import SandboxClosed
 from wasm_kernel.guest import wire
-from wasm_kernel.host import image, packages
+from wasm_kernel.host import administrator, image, packages
 from wasm_kernel.host.ledger import RecordKeeper, SessionLock, read_record
 from wasm_kernel.host.sandbox import Sandbox
 from wasm_kernel.model.outcome import OutcomeKind, SandboxResult
@@ -32,6 +32,7 @@ class LiveSession:
     def __init__(
         self, session_id: str, folder: Path, img: image.Image, policy: ExecutionPolicy, lock: SessionLock
     ) -> None:
+        policy = administrator.permitted(policy)
         self.session_id, self.folder, self.policy = session_id, folder, policy
         self.sandbox = Sandbox(img, folder, policy, packages.prepare(folder.parent, session_id))
         self._lock = lock
@@ -89,6 +90,7 @@ class LiveSession:
 
     def change_policy(self, policy: ExecutionPolicy) -> None:
         """Other limits from the next execution on; the guest keeps its memory."""
+        policy = administrator.permitted(policy)
         self.sandbox.change_policy(policy)
         self.policy = policy
 

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from wasm_kernel.errors import ConfigurationError, DamagedChunk, WasmKernelError
-from wasm_kernel.host import image, removal
+from wasm_kernel.errors import ConfigurationError, DamagedChunk, StoreBusy, WasmKernelError
+from wasm_kernel.host import administrator, image, removal
 from wasm_kernel.host.chunks import ZERO, ChunkStore, Collected, Take, Verified
 from wasm_kernel.host.filetree import SavedTree
 from wasm_kernel.host.folder import PathRefused
@@ -33,6 +33,9 @@ AnyRoot = Path | str | None
 _MAGIC = b"wasm-kernel snapshot 1\n"
 _LENGTHS = struct.Struct("<II")
 _PIECE = struct.Struct(f"<{HASH}sI")
+_ATTEMPTS = 4
+_PATIENCE = 2.0  # seconds
+_MOSTLY = 0.75
 _MAX_HEAD, _MAX_BODY, _MAX_PIECE = 1 << 20, 64 << 20, 4 << 20
 
 
@@ -45,7 +48,9 @@ def create_snapshot(
     logger: SandboxLogger | None = None,
 ) -> Snapshot:
     """Save a session as it is now: memory, if it has any, and files."""
-    with _opened(session_id, existing_root(workspace_root), logger) as live:
+    root = existing_root(workspace_root)
+    make_room(root)
+    with _opened(session_id, root, logger) as live:
         count = live.recorder.last.execution_count if live.recorder.last is not None else 1
         snapshot = live.recorder.take("user", label=label, metadata=metadata, execution_count=count)
     _log(logger).info("session.snapshot.created", session_id=session_id, snapshot_id=snapshot.snapshot_id)
@@ -128,6 +133,7 @@ def fork_snapshot(
 ) -> str:
     """A new session that goes on from a snapshot; its id."""
     root = existing_root(workspace_root)
+    make_room(root, but=snapshot_id)
     with contextlib.closing(snapshot_store(root)) as store, store.take() as take:  # nobody collects from here on
         group = _group_of(store, snapshot_id)
         body = store.read_manifest(group, snapshot_id)
@@ -230,6 +236,7 @@ def import_snapshot(
     import zstandard
 
     root = catalog.prepared_root(workspace_root)
+    make_room(root)
     source = Path(source)
     try:
         with source.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as packed:
@@ -271,7 +278,7 @@ def import_snapshot(
 
 def _check_room(manifest: Manifest) -> None:
     """A few bytes can name a chunk again and again: what comes out of them must still fit a session."""
-    most = ExecutionPolicy()
+    most = administrator.permitted(ExecutionPolicy())
     size = sum(f.size for f in manifest.files)
     if size > most.workspace_bytes or len(manifest.files) > most.max_files:
         raise BadSnapshot(
@@ -306,11 +313,17 @@ class SnapshotRetention:
         max_age_hours: Older ones go.
         max_per_session: At most so many of each session stay.
         max_total_bytes: At most so much space in all; the oldest go first.
+        max_total: At most so many in all; the oldest go first.
+        keep: Ids that never go.
+        keep_user: Whether those a person took stay.
     """
 
     max_age_hours: float | None = None
     max_per_session: int | None = None
     max_total_bytes: int | None = None
+    max_total: int | None = None
+    keep: frozenset[str] = frozenset()
+    keep_user: bool = False
 
 
 @dataclass(frozen=True)
@@ -352,20 +365,53 @@ def _doomed(snapshots: list[Snapshot], policy: SnapshotRetention, total: int) ->
     counts: dict[str, int] = {}
     for s in snapshots:
         counts[s.session_id] = counts.get(s.session_id, 0) + 1
-    doomed = []
+    doomed: list[Snapshot] = []
     for s in order:
-        if newest[s.session_id] is s:
+        if newest[s.session_id] is s or s.snapshot_id in policy.keep or (policy.keep_user and s.trigger == "user"):
             continue
         too_old = (
             policy.max_age_hours is not None and (now - s.created_at).total_seconds() >= 3600 * policy.max_age_hours
         )
         too_many = policy.max_per_session is not None and counts[s.session_id] > policy.max_per_session
         too_large = policy.max_total_bytes is not None and total > policy.max_total_bytes
+        too_many |= policy.max_total is not None and len(snapshots) - len(doomed) > policy.max_total
         if too_old or too_many or too_large:
             doomed.append(s)
             counts[s.session_id] -= 1
             total -= s.stored_bytes
     return doomed
+
+
+def make_room(root: Path, *, but: str = "") -> bool:
+    """Where the administrator bounds snapshots and most of that is used: the oldest checkpoints go, until half is free.
+
+    What a person took stays, as does the newest of each session, and ``but``. Whether there is room now.
+    """
+    rules = administrator.rules()
+    if not rules.bounds_snapshots:
+        return True
+    with contextlib.closing(snapshot_store(root)) as store:
+        for _ in range(_ATTEMPTS):  # what goes may share its chunks with what stays: then more has to
+            count, size = len(store.manifest_names()), store.stored_bytes()
+            if not any(
+                most is not None and used > _MOSTLY * most
+                for used, most in ((count, rules.snapshots), (size, rules.snapshot_bytes))
+            ):
+                return True
+            policy = SnapshotRetention(
+                max_total=None if rules.snapshots is None else rules.snapshots // 2,
+                max_total_bytes=None if rules.snapshot_bytes is None else rules.snapshot_bytes // 2,
+                keep=frozenset([but]),
+                keep_user=True,
+            )
+            doomed = _doomed(list_snapshots(root), policy, size)
+            for snapshot in doomed:
+                store.remove_manifest(snapshot.session_id, snapshot.snapshot_id)
+            with contextlib.suppress(StoreBusy):  # somebody takes one: next time
+                store.collect(chunks_of, wait=_PATIENCE)
+            if not doomed:
+                break
+    return False
 
 
 def collect_snapshots(workspace_root: AnyRoot = None, *, wait: float = 0.0) -> Collected:

@@ -1,0 +1,88 @@
+"""The administrator's file, and what it rules. It is at two fixed places; nothing in a user's hands leads elsewhere.
+
+It counts only if nobody but its owner can write it. In an environment that belongs to the user, that is the user: there
+they are the administrator.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+import sys
+from pathlib import Path
+
+from wasm_kernel.errors import ConfigurationError, NotAllowed
+from wasm_kernel.model import limits
+from wasm_kernel.model.administrator import Rules, combined, parse, unusable
+from wasm_kernel.model.policy import ExecutionPolicy
+
+_NAME = "etc/wasm-kernel/administrator.toml"
+_MAX_BYTES = 64 << 10
+
+
+def places() -> list[Path]:
+    """Where the file may be: the machine's, and the environment's."""
+    return [Path("/") / _NAME, Path(sys.prefix) / _NAME]
+
+
+def rules() -> Rules:
+    """What holds now; read each time, as it is two looks at the disk. `NotAllowed` when a file cannot be used."""
+    return combined(parse(text, str(path)) for path in places() if (text := _text(path)) is not None)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as e:
+        raise unusable(str(path), f"it cannot be read: {e.strerror}") from None
+    with os.fdopen(handle, "rb") as file:
+        problem = _problem(path, os.fstat(handle))
+        if problem:
+            raise unusable(str(path), problem)
+        try:
+            return file.read(_MAX_BYTES).decode()
+        except UnicodeDecodeError as e:
+            raise unusable(str(path), f"it is no UTF-8 text: {e.reason} at byte {e.start}") from None
+
+
+def _problem(path: Path, info: os.stat_result) -> str:
+    """Why a file cannot be believed; empty when it can."""
+    if not stat.S_ISREG(info.st_mode) or info.st_size >= _MAX_BYTES:
+        return f"it is no ordinary file of less than {_MAX_BYTES:,} bytes"
+    if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"others than its owner can write it; run `chmod go-w {path}`"
+    folder = path.parent
+    if os.getuid() not in (0, folder.stat().st_uid) and os.access(folder, os.W_OK):  # not so on a read-only disk
+        return f"its folder can be written by you, who are not its owner; run `chmod go-w {folder}`"
+    return ""
+
+
+def permitted(policy: ExecutionPolicy) -> ExecutionPolicy:
+    """A policy within the rules: what was left at its default is lowered, what was asked for is refused if too high."""
+    found = rules()
+    try:
+        return limits.within(policy, found.maxima)
+    except ConfigurationError as e:
+        raise ConfigurationError(f"{e} ({', '.join(sorted(set(found.sources.values())))})") from None
+
+
+def check_image(key: str) -> None:
+    """Refuse any image but the one that is pinned."""
+    found = rules()
+    if found.image and found.image != key:
+        source = found.sources["image"]
+        raise NotAllowed(
+            f"this version of wasm-kernel uses the image {key}, and {source} allows only {found.image}. The "
+            f"administrator has to install the version that was pinned, or write image = {key!r} there"
+        )
+
+
+def workspace_root() -> Path | None:
+    """Where every user's sessions are, if that is ruled. A user's home is what the system says, not the environment."""
+    named = rules().workspace_root
+    if named.startswith("~"):
+        return Path(pwd.getpwuid(os.getuid()).pw_dir) / named[1:].lstrip("/")
+    return Path(named) if named else None

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import itertools
 import mmap
 import os
 import re
@@ -32,7 +33,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -141,6 +142,7 @@ _ELSEWHERE, _COPIED, _MAPPED = 0, 1, 2  # not in it; in it, and private in the l
 _LONG = CHUNK  # stretches from this length on are mapped when they are new
 _VERY_LONG = 16 * CHUNK  # and from this length on whenever they are written again
 _REST_AFTER = 16  # how often to look which private pages rest unchanged
+_WORTH_MAPPING = 8  # pages: fewer are copied faster than they are mapped
 _RESTING_SPANS = 64  # so many may rest before they are mapped, too
 
 
@@ -237,7 +239,10 @@ class GuestMemory:
         if self.base.size:
             _map(address, self.base.size, self.base.fd, 0)
         for start, end in _stretches(_MAPPED, overlay.states):
-            _map(address + start * _PAGE, (end - start) * _PAGE, overlay.fd, start * _PAGE)
+            if end - start >= _WORTH_MAPPING:
+                _map(address + start * _PAGE, (end - start) * _PAGE, overlay.fd, start * _PAGE)
+            else:
+                _memmove(address + start * _PAGE, overlay.view + start * _PAGE, (end - start) * _PAGE)
         for start, end in _stretches(_COPIED, overlay.states):
             ctypes.memmove(address + start * _PAGE, overlay.view + start * _PAGE, (end - start) * _PAGE)
 
@@ -379,7 +384,7 @@ class GuestMemory:
         """Pages that may differ from what the last capture, or what was loaded or patched, said of them."""
         return set(self._changed)
 
-    def patch(self, size: int, contents: Iterable[tuple[int, bytes | memoryview]], of_base: Iterable[int]) -> None:
+    def patch(self, size: int, contents: Sequence[tuple[int, memoryview]], of_base: Sequence[int]) -> None:
         """Make this the memory of a snapshot that differs in these stretches of pages; some are as in the base.
 
         No instance may be attached.
@@ -387,15 +392,16 @@ class GuestMemory:
         overlay = self._overlay
         with overlay.lock:
             overlay.make_room(size)
-            for first, content in contents:
-                pages = range(first, first + len(content) // _PAGE)
-                self._change(pages)
-                memoryview(_buffer(overlay.view + first * _PAGE, len(content))).cast("B")[:] = content
-                overlay.states[first : pages.stop] = bytes([_MAPPED]) * len(pages)
             beyond = range(size // _PAGE, len(overlay.states))
-            for page in (*of_base, *beyond):
-                self._change((page,))
+            replaced = (range(first, first + len(content) // _PAGE) for first, content in contents)
+            self._change([*itertools.chain.from_iterable(replaced), *of_base, *beyond])
+            for first, content in contents:
+                memoryview(_buffer(overlay.view + first * _PAGE, len(content))).cast("B")[:] = content
+                count = len(content) // _PAGE
+                overlay.states[first : first + count] = bytes([_MAPPED]) * count
+            for page in of_base:
                 overlay.states[page] = _ELSEWHERE
+            overlay.states[beyond.start :] = bytes(len(beyond))
         self.size = size
         self._changed = set()
 

@@ -272,8 +272,9 @@ class Recorder:
                 self.store.read_into(list(zip(wanted, contents, strict=True)))
 
                 def patched() -> GuestMemory:
-                    firsts = [first for first, _ in stretches]
-                    memory.patch(size, zip(firsts, contents, strict=True), of_base)
+                    memory.patch(
+                        size, [(s[0], content) for s, content in zip(stretches, contents, strict=True)], of_base
+                    )
                     return memory
 
                 return patched
@@ -338,11 +339,12 @@ def _difference(now: Table, then: Table, changed: set[int]) -> tuple[list[Span],
     of_base: list[int] = []
     for number in sorted(now.keys() | then.keys() | suspects.keys()):
         before, after, touched = now.get(number, _ALL_BASE), then.get(number, _ALL_BASE), suspects.get(number, set())
+        if before == after and not touched:
+            continue
         first = number * PAGES
         if len(after) == 1:
-            if before != after or touched:
-                stretches.append((first, first + PAGES))
-                wanted.append(after[0])
+            stretches.append((first, first + PAGES))
+            wanted.append(after[0])
             continue
         for n, name in enumerate(after):
             if len(before) == PAGES and before[n] == name and n not in touched:

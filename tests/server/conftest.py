@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -118,19 +119,24 @@ class Session:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    home = tmp_path_factory.mktemp("server")
+    with running(tmp_path_factory.mktemp("server"), f"c.WasmKernel.limits = {{'disk': '{QUOTA}'}}\n") as made:
+        yield made
+
+
+@contextlib.contextmanager
+def running(home: Path, settings: str) -> Iterator[Server]:
+    """A server over a folder, which may have been another's before."""
     root = home / "workspace"
-    root.mkdir()
     enabled = home / "etc" / "jupyter_server_config.d"
-    enabled.mkdir(parents=True)
-    shutil.copy(CONFIG, enabled)
     config = home / "config"
-    config.mkdir()
+    for folder in (root, enabled, config):
+        folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(CONFIG, enabled)
     others = ("jupyterlab", "jupyter_lsp", "notebook_shim", "jupyter_server_terminals")  # only take time
     (config / "jupyter_server_config.json").write_text(
         json.dumps({"ServerApp": {"jpserver_extensions": dict.fromkeys(others, False)}})
     )
-    (config / "jupyter_wasm_kernel_config.py").write_text(f"c.WasmKernel.limits = {{'disk': '{QUOTA}'}}\n")
+    (config / "jupyter_wasm_kernel_config.py").write_text(settings)
     (config / "forbid.py").write_text(_FORBID)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -146,7 +152,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "PYTHONPATH": str(config),
     }
     log = home / "log"
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         process = subprocess.Popen(
             [
                 sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", f"--port={port}",
@@ -168,7 +174,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield made
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        process.wait(30)
 
 
 _FORBID = """

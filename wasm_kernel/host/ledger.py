@@ -5,6 +5,7 @@ workspace_root/<session_id>/.metadata.json   hidden from the guest, as is every 
 workspace_root/.wasm-kernel/locks/<id>       held (flock) while a sandbox of the session lives
 workspace_root/.wasm-kernel/gate             shared while a lock is taken, exclusive while sessions are removed
 workspace_root/.wasm-kernel/new/             sessions being made; who makes one holds its lock
+workspace_root/.wasm-kernel/deleted/         what is remembered of deleted sessions: `tombstones`
 workspace_root/.wasm-kernel/packages/<id>/   what was installed for a session: `packages`
 workspace_root/.wasm-kernel/trash/<bin>/     removed sessions on their way out; who deletes holds a lock on the bin
 """
@@ -189,12 +190,46 @@ def lock_session(root: Path, session_id: str, wait: float = 0.0) -> SessionLock:
 
 def _holder(handle: int) -> str:
     try:
-        found = json.loads(os.pread(handle, 1000, 0))
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(found["since"])))
-        here = " (this process)" if found["pid"] == os.getpid() else ""
-        return f"process {int(found['pid'])}{here} since {since}"
+        pid, began = _read_holder(handle)
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(began))
+        here = " (this process)" if pid == os.getpid() else ""
+        return f"process {pid}{here} since {since}"
     except (ValueError, KeyError, TypeError, OSError):
         return "another process"
+
+
+def _read_holder(handle: int) -> tuple[int, float]:
+    found = json.loads(os.pread(handle, 1000, 0))
+    return int(found["pid"]), float(found["since"])
+
+
+def holder_of(root: Path, session_id: str) -> tuple[int, float] | None:
+    """The process that says it holds a session's lock, and since when; None when that cannot be read."""
+    try:
+        handle = os.open(f"{root}/{STATE_FOLDER}/locks/{session_id}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return _read_holder(handle)
+    except (ValueError, KeyError, TypeError, OSError):
+        return None
+    finally:
+        os.close(handle)
+
+
+def is_live(root: Path, session_id: str) -> bool:
+    """Whether somebody holds a session's lock. Exact only while the gate is held exclusively."""
+    try:
+        handle = os.open(f"{root}/{STATE_FOLDER}/locks/{session_id}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
 
 
 def is_live(root: Path, session_id: str) -> bool:

@@ -11,13 +11,14 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from wasm_kernel.host import trees
+from wasm_kernel.host import tombstones, trees
 from wasm_kernel.host.ledger import STATE_FOLDER, forget_lock, gate, is_live, state_folder
 from wasm_kernel.host.packages import INSTALLING, PACKAGES
 from wasm_kernel.host.workspace import METADATA_NAME
 
 # Folders below the state folder that hold a folder per session, named by its id: they go with it.
-BELONGINGS = (PACKAGES, "history", "snapshots/manifests")
+_SNAPSHOTS = "snapshots/manifests"
+BELONGINGS = (PACKAGES, "history", _SNAPSHOTS)
 _OURS = re.compile(re.escape(METADATA_NAME) + r"\.([0-9a-f]{12}|upload-[0-9a-f]{16})\Z")
 
 
@@ -44,7 +45,7 @@ class Bin:
             trees.remove(self.path)
         os.close(self._handle)
 
-    def take(self, session_id: str) -> str | None:
+    def take(self, session_id: str, *, keep_snapshots: bool = False) -> str | None:
         """Move a session's folder here, at once, and what belongs to it; where it is now, or None if there is none.
 
         The caller holds the session's lock, or the gate exclusively. Plain strings: a prune calls this thousands of
@@ -60,6 +61,8 @@ class Bin:
         target = f"{self.path}/{session_id}"
         os.rename(folder, target)  # noqa: PTH104
         for number, kind in enumerate(BELONGINGS):
+            if keep_snapshots and kind == _SNAPSHOTS:
+                continue
             with contextlib.suppress(FileNotFoundError):
                 os.rename(self._belonging(kind, session_id), f"{target}.{number}")  # noqa: PTH104 - no id has a dot
         return target
@@ -87,11 +90,14 @@ class Bin:
         The caller holds the gate exclusively, so nobody is about to begin.
         """
         state = self._root / STATE_FOLDER
+        buried = tombstones.names(self._root)
         for name in _names(state / "new"):
             if not is_live(self._root, name.partition(".")[0]):
                 self._throw_in(state / "new" / name)
         for kind in BELONGINGS:
             for name in _names(state / kind):
+                if kind == _SNAPSHOTS and name in buried:
+                    continue
                 if not os.path.lexists(self._root / name) and not is_live(self._root, name):
                     self._throw_in(state / kind / name)
         for name in _names(state / INSTALLING):
@@ -130,12 +136,15 @@ def _lock_folder(path: str) -> int:
     return handle
 
 
-def remove_session(root: Path, session_id: str) -> bool:
-    """Delete a session whose lock the caller holds; whether there was one."""
+def remove_session(root: Path, session_id: str, *, keep_snapshots: bool = False) -> bool:
+    """Delete a session whose lock the caller holds; whether there was one.
+
+    ``keep_snapshots``: they stay as long as its tombstone, which the caller has set.
+    """
     if session_id in mounted_in(root):
         raise trees.MountInside(f"another file system is mounted inside session {session_id}; unmount it first")
     with Bin(root) as place:
-        if place.take(session_id) is None:
+        if place.take(session_id, keep_snapshots=keep_snapshots) is None:
             return False
         place.destroy(session_id)
     return True

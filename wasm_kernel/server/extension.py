@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Int, Unicode, default
@@ -17,22 +19,28 @@ from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.host import administrator
 from wasm_kernel.model import limits
 from wasm_kernel.model.policy import ExecutionPolicy
+from wasm_kernel.server import api, openapi
+from wasm_kernel.server.api_values import operations
 from wasm_kernel.server.handlers import ArchiveHandler, FileHandler, ListHandler
 from wasm_kernel.server.room import Reservations
 from wasm_kernel.server.upload import UploadHandler
 from wasm_kernel.sessions.zipping import Bounds
 
+if TYPE_CHECKING:
+    from wasm_kernel.server.pool import Pool
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _THREADS = 4
 _SESSION = r"/wasm-kernel/sessions/([^/]+)"
+_API_MAXIMA = {"output": 8 << 20, "display": 8 << 20}  # of what a task says the server keeps no more in memory
 
 
 class WasmKernelExtension(ExtensionApp):
-    """Sessions' files over HTTP. Reads jupyter_wasm_kernel_config.py, as the kernel does."""
+    """Sessions over HTTP: their files, and the API. Reads jupyter_wasm_kernel_config.py, as the kernel does."""
 
     name = "wasm_kernel"
-    description = "Sessions' files over HTTP: listing, download, upload."
+    description = "Sessions over HTTP: their files (listing, download, upload), and an API to run code and to prune."
 
     workspace_root = Unicode(
         help="Where sessions' folders are. Default: as the kernel's, which is WasmKernel.workspace_root, else "
@@ -40,6 +48,17 @@ class WasmKernelExtension(ExtensionApp):
     ).tag(config=True)
     archive_max_bytes = Int(16 << 30, min=0, help="How many bytes of files one zip may hold.").tag(config=True)
     archive_max_files = Int(100_000, min=1, help="How many files and folders one zip may hold.").tag(config=True)
+
+    max_live_sandboxes = Int(
+        16, min=1, help="How many sandboxes of the API this server has in memory at most; idle ones make room."
+    ).tag(config=True)
+    idle_timeout_seconds = Int(
+        900, min=0, max=openapi.MAX_IDLE, help="After so long an idle sandbox of the API is released. 0: never."
+    ).tag(config=True)
+    archive_folder = Unicode(
+        help="Where a prune over the API may archive sessions before it deletes them. Empty: nowhere. Clients cannot "
+        "choose: they only say that they want it."
+    ).tag(config=True)
 
     @default("workspace_root")
     def _workspace_root_default(self) -> str:
@@ -52,6 +71,13 @@ class WasmKernelExtension(ExtensionApp):
         self.bounds = Bounds(self.archive_max_bytes, self.archive_max_files)
         self.reservations = Reservations()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wasm-kernel-files")
+        self.archives = Path(self.archive_folder).expanduser().absolute() if self.archive_folder else None
+        self._api_maxima, self._api_refused = self._maxima_of_api()
+        base = self.settings["base_url"].rstrip("/") + api.BASE
+        self.openapi = openapi.document(base, self._api_maxima, self.idle_timeout_seconds)
+        self.operations = operations(self.openapi)
+        self._pool: Pool | None = None
+        self._making_pool = asyncio.Lock()
 
     def _limits(self) -> tuple[dict[str, Any], ExecutionPolicy]:
         """The maxima, and what a kernel starts with here; what was changed by `%session limits` is not known to us."""
@@ -66,6 +92,18 @@ class WasmKernelExtension(ExtensionApp):
             self.log.warning("wasm_kernel: limits of the configuration are not used: %s", e)
         return maxima, policy
 
+    def _maxima_of_api(self) -> tuple[dict[str, Any], str]:
+        """What the API's sandboxes may have at most; why none may run, where the configuration does not tell."""
+        ruled = administrator.rules().maxima
+        try:
+            configured = dict(self.config.get("WasmKernel", {}).get("maxima") or {})
+            maxima = limits.strictest(ruled, configured, _API_MAXIMA)
+            limits.bounded(ExecutionPolicy(), maxima)
+        except (ConfigurationError, TypeError, ValueError) as e:
+            problem = f"WasmKernel.maxima cannot be used: {e}; the administrator has to mend the configuration"
+            return limits.strictest(ruled, _API_MAXIMA), problem
+        return maxima, ""
+
     def initialize_handlers(self) -> None:
         """The routes, below the server's base URL."""
         self.handlers.extend(
@@ -74,8 +112,28 @@ class WasmKernelExtension(ExtensionApp):
                 (rf"{_SESSION}/archive", ArchiveHandler),
                 (rf"{_SESSION}/list", ListHandler),
                 (rf"{_SESSION}/upload", UploadHandler),
+                *api.ROUTES,
             ]
         )
+
+    async def pool(self) -> Pool:
+        """The API's sandboxes; what runs them is imported now, so that servers which need none start fast."""
+        async with self._making_pool:
+            if self._pool is None:
+                await self.in_thread(importlib.import_module, "wasm_kernel.server.pool")
+                from wasm_kernel.server.api_views import Terms
+                from wasm_kernel.server.pool import Pool
+
+                policy = limits.bounded(self.policy, self._api_maxima)
+                terms = Terms(policy, self._api_maxima, self.idle_timeout_seconds)
+                self._pool = Pool(self.root, terms, self.max_live_sandboxes, self.log, self._api_refused)
+                self._pool.on_activity = self._note_activity
+        return self._pool
+
+    def _note_activity(self) -> None:
+        """Tell whoever culls idle servers that this one is not."""
+        if self.serverapp is not None:
+            self.serverapp.web_app.settings["last_activity_times"]["wasm_kernel"] = datetime.now(UTC)
 
     async def in_thread(self, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Do what touches the disk without holding up the server."""
@@ -83,6 +141,8 @@ class WasmKernelExtension(ExtensionApp):
 
     async def stop_extension(self) -> None:
         """The server ends."""
+        if self._pool is not None:
+            await self._pool.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -41,11 +41,11 @@ class SessionSummary:
     former_notebook: str = ""
 
 
-def list_sessions(workspace_root: Path | str | None = None) -> list[SessionSummary]:
-    """Every session below a root, the last used first."""
+def list_sessions(workspace_root: Path | str | None = None, *, only: str | None = None) -> list[SessionSummary]:
+    """Every session below a root, the last used first; or this one, if it is there."""
     root = existing_root(workspace_root)
     found = []
-    for facts in survey(root, named=True).sessions:
+    for facts in survey(root, named=True, only=only).sessions:
         record: SessionRecord | None = None
         if facts.problem != "symlink":
             try:

@@ -155,15 +155,15 @@ def plan_prune(
     return plan(found.sessions, policy, datetime.now(UTC), free_bytes=free, max_deletions=max_deletions)
 
 
-def survey(root: Path, *, named: bool = False) -> Survey:
-    """Look at every session below a root; those with a name of their own, which are never pruned, only if asked."""
-    live = ledger.live_sessions(root)
+def survey(root: Path, *, named: bool = False, only: str | None = None) -> Survey:
+    """Look at every session below a root, or at one; those with a name of their own, never pruned, only if asked."""
+    live = ledger.live_sessions(root) if only is None else {only} if ledger.is_live(root, only) else set()
     mounted = removal.mounted_in(root)
     found = Survey()
     with os.scandir(root) as entries:
         for entry in entries:
             name = entry.name
-            if not is_session_id(name):
+            if not is_session_id(name) or (only is not None and name != only):
                 continue
             if entry.is_symlink():
                 if named or is_uuid(name):

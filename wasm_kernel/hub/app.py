@@ -1,94 +1,363 @@
-"""`wasm-kernel-hub`: the service as JupyterHub starts it, or as an administrator runs it once."""
+"""`wasm-kernel-hub`: the service as JupyterHub starts it, or as an administrator runs it once.
+
+Settings come from the command line (``--WasmKernelHub.interval=6h``), from ``wasm_kernel_hub_config.py`` in the current
+folder or the file that ``--config`` names, and from the environment (``WASM_KERNEL_HUB_INTERVAL=6h``, dictionaries and
+lists as JSON), in this order. Exit codes of ``--once``: 0 done, 1 something failed, 2 the configuration is wrong.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import importlib.util
+import contextlib
+import json
 import os
+import secrets
+import signal
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlparse
 
-from jupyterhub.services.auth import HubOAuth, HubOAuthCallbackHandler  # type: ignore[import-untyped]
+from jupyterhub.services.auth import (  # type: ignore[import-untyped]
+    HubOAuth,
+    HubOAuthCallbackHandler,
+    HubOAuthenticated,
+)
 from jupyterhub.utils import url_path_join  # type: ignore[import-untyped]
-from tornado.httpclient import AsyncHTTPClient, HTTPRequest
-from tornado.web import Application as WebApplication
-from traitlets import Bool, Dict, Float, Unicode
-from traitlets.config import Application
+from tornado import web
+from tornado.httpserver import HTTPServer
+from traitlets import Bool, Dict, Int, List, TraitError, Unicode
+from traitlets.config import Application, Config
 
-from wasm_kernel.hub.census import HubUser
+from wasm_kernel.errors import ConfigurationError, WasmKernelError
 from wasm_kernel.hub.homes import Homes
+from wasm_kernel.hub.hubapi import GivenUsers, HubApi
 from wasm_kernel.hub.policies import Policies
-from wasm_kernel.hub.service import Arrangement, Service
+from wasm_kernel.hub.service import Arrangement, Directory, Service, Workplace
+from wasm_kernel.hub.work import Run
+from wasm_kernel.model.records import format_time
+from wasm_kernel.model.units import format_size, parse_duration
+
+_ENVIRONMENT = "WASM_KERNEL_HUB_"
+_FIRST = 10.0  # seconds until the first run: the hub that started us is still busy
+_COMMAND_LINE = ("once", "dry_run", "json", "generate_config", "config_file")
+DONE, FAILED, USAGE = 0, 1, 2
 
 
 class WasmKernelHub(Application):
-    """The service."""
+    """The service's settings."""
 
     name = "wasm-kernel-hub"
     description = "Prunes, archives and shows what all users' kernels left, on a schedule and by a page."
 
     workspace_template = Unicode(
-        "/home/{username}/.local/share/wasm-kernel/workspace",
-        help="Where each user's workspace is. {username} is the user's name, escaped as in the hub's addresses.",
+        "{home}/.local/share/wasm-kernel/workspace",
+        help="Where each user's workspace is. {username} is the user's name, escaped as in the hub's addresses; "
+        "{home}, at its beginning, the home that the system knows for a user of that name. As far as the name goes, "
+        "the path is the administrator's; no link is followed in the rest.",
     ).tag(config=True)
-    state_folder = Unicode("wasm-kernel-hub", help="The service's own folder.").tag(config=True)
-    archive_folder = Unicode("", help="Where archives of sessions go, a folder per user.").tag(config=True)
-    policy = Dict(help="What is kept of every user.").tag(config=True)
-    group_policies = Dict(help="What is kept of users in a group.").tag(config=True)
-    user_policies = Dict(help="What is kept of single users.").tag(config=True)
-    locks_visible = Bool(False, help="Whether locks of users' kernels are seen from here.").tag(config=True)
-    interval = Float(0.0, help="Seconds between two runs; 0: none by itself.").tag(config=True)
-    aliases = {"config": "WasmKernelHub.config_file", "state-folder": "WasmKernelHub.state_folder"}
-    config_file = Unicode("", help="A file with settings.").tag(config=True)
+    remote = Bool(
+        False,
+        help="Users' workspaces cannot be reached from here: let their own servers do the work, by wasm-kernel's "
+        "extension. Only users whose server runs are looked at, unless start_servers is set.",
+    ).tag(config=True)
+    proxy_url = Unicode(
+        help="For remote: where users' servers are reached, such as http://proxy-public or http://127.0.0.1:8000. "
+        "Default: the hub's public address, if it has one."
+    ).tag(config=True)
+    start_servers = Bool(
+        False, help="For remote: start servers that do not run, for a scheduled run, and stop them again afterwards."
+    ).tag(config=True)
+    locks_visible = Bool(
+        False,
+        help="Whether locks of users' kernels are seen from here: true if users' servers run on this machine. If not, "
+        "the sessions of users whose server runs are all left alone.",
+    ).tag(config=True)
+    allow_unconfined = Bool(
+        False,
+        help="Work without Landlock also where a workspace's owner may be that of other users. A user could then make "
+        "the service delete what is another's.",
+    ).tag(config=True)
+    state_folder = Unicode(
+        "wasm-kernel-hub", help="The service's own folder: audit log, warnings, history. Not for users."
+    ).tag(config=True)
+    archive_folder = Unicode(
+        help="Where archives of sessions go, in a folder for each user; outside of all workspaces, not for users. For "
+        "remote, it is set in users' servers instead."
+    ).tag(config=True)
+    policy = Dict(
+        help='What is kept of every user, such as {"max_age": "90d", "warn_before": "7d"}. Settings: max_age, '
+        "max_sessions, max_total, min_free, keep, snapshot_max_age, snapshot_max_per_session, snapshot_max_total, "
+        "archive, warn_before."
+    ).tag(config=True)
+    group_policies = Dict(
+        help="The same for users in a group, by its name; wins over policy. Of several groups, what keeps more wins."
+    ).tag(config=True)
+    user_policies = Dict(help="The same for single users, by name; wins over all others.").tag(config=True)
+    interval = Unicode("", help="How often to prune by the policies, such as 6h. Empty: only when asked to.").tag(
+        config=True
+    )
+    census_age = Unicode("60s", help="How old what the page shows may be before it is looked at anew.").tag(config=True)
+    breadth = Int(4, min=1, help="How many users are worked for at once.").tag(config=True)
+    open_metrics = Bool(False, help="Whether /metrics is for everybody, not only for tokens with access.").tag(
+        config=True
+    )
+    users = List(
+        Unicode(),
+        help="Without a hub: users by name. With one: only these users.",
+    ).tag(config=True)
+    once = Bool(False, help="Prune once, by the policies, and end.").tag(config=True)
+    dry_run = Bool(False, help="With once: only tell what would be done.").tag(config=True)
+    json = Bool(False, help="With once: tell it as JSON.").tag(config=True)
+    generate_config = Bool(False, help="Write a configuration file with every setting, commented out.").tag(config=True)
+    config_file = Unicode("wasm_kernel_hub_config.py", help="The file with settings.").tag(config=True)
+
+    aliases = {
+        "config": "WasmKernelHub.config_file",
+        "workspace-template": "WasmKernelHub.workspace_template",
+        "state-folder": "WasmKernelHub.state_folder",
+        "archive-folder": "WasmKernelHub.archive_folder",
+        "interval": "WasmKernelHub.interval",
+        "users": "WasmKernelHub.users",
+        "log-level": "WasmKernelHub.log_level",
+    }
+    flags = {
+        "once": ({"WasmKernelHub": {"once": True}}, "Prune once, by the policies, and end."),
+        "dry-run": ({"WasmKernelHub": {"dry_run": True}}, "With --once: only tell what would be done."),
+        "json": ({"WasmKernelHub": {"json": True}}, "With --once: tell it as JSON."),
+        "generate-config": (
+            {"WasmKernelHub": {"generate_config": True}},
+            "Write a configuration file with every setting, commented out.",
+        ),
+    }
+    examples = (
+        "wasm-kernel-hub --generate-config\n"
+        "wasm-kernel-hub --once --dry-run\n"
+        "wasm-kernel-hub --once --users=ann --workspace-template='/srv/homes/{username}/workspace' --json"
+    )
 
     def initialize(self, argv: Any = None) -> None:
-        """Settings from the command line and a file."""
-        super().initialize(argv)
-        if self.config_file:
-            self.load_config_file(self.config_file)
+        """Settings from everywhere."""
+        self.parse_command_line(argv)
+        if self.generate_config:
+            return
+        from_arguments = Config(self.cli_config)
+        self.update_config(self._from_environment())
+        named = "config_file" in from_arguments.get("WasmKernelHub", {})
+        path = Path(self.config_file).absolute()
+        if path.exists():
+            self.load_config_file(path.name, path=str(path.parent))
+        elif named:
+            raise ConfigurationError(f"there is no file {str(path)!r}; give one that is there, or leave --config out")
+        self.update_config(from_arguments)
+
+    def _from_environment(self) -> Config:
+        found = Config()
+        for name, trait in self.class_own_traits(config=True).items():
+            text = os.environ.get(_ENVIRONMENT + name.upper())
+            if text is None or name in _COMMAND_LINE:
+                continue
+            try:
+                value: Any = json.loads(text) if isinstance(trait, Dict | List) else trait.from_string(text)
+            except ValueError:
+                raise ConfigurationError(
+                    f"{_ENVIRONMENT}{name.upper()} is {text!r}; it must be what {name} can be, dictionaries as JSON"
+                ) from None
+            found.WasmKernelHub[name] = value
+        return found
+
+    # ---- parts
 
     def make_service(self) -> Service:
-        """The service by these settings."""
-        archive = Path(self.archive_folder).absolute() if self.archive_folder else None
-        arrangement = Arrangement(
-            Path(self.state_folder).absolute(),
-            Policies(self.policy, self.group_policies, self.user_policies),
-            self.locks_visible,
-            archive is not None,
+        """The service by these settings; `ConfigurationError` if they cannot be."""
+        policies = Policies(self.policy, self.group_policies, self.user_policies)
+        if policies.archives and not self.archive_folder and not self.remote:
+            raise ConfigurationError("a policy asks for archives, but there is no folder for them; set archive_folder")
+        directory = self._directory(policies)
+        how = Arrangement(
+            self._own_folder(self.state_folder),
+            policies,
+            can_archive=bool(self.archive_folder or self.remote),
+            census_seconds=parse_duration(self.census_age),
+            breadth=self.breadth,
         )
-        return Service(arrangement, Homes(self.workspace_template, archive), self.list_users)
+        return Service(how, self._workplace(directory), directory)
 
-    async def list_users(self) -> list[HubUser]:
-        """Everybody the hub knows."""
-        import json
+    def _directory(self, policies: Policies) -> Directory:
+        url, token = (os.environ.get(f"JUPYTERHUB_API_{name}", "") for name in ("URL", "TOKEN"))
+        if self.users and not url:
+            return GivenUsers(self.users)
+        return HubApi(url, token, groups=policies.needs_groups, only=self.users)
 
-        url = url_path_join(os.environ["JUPYTERHUB_API_URL"], "users")
-        headers = {"Authorization": f"token {os.environ['JUPYTERHUB_API_TOKEN']}"}
-        answer = await AsyncHTTPClient().fetch(HTTPRequest(url, headers=headers))
-        return [
-            HubUser(u["name"], tuple(u.get("groups", ())), bool(u.get("servers") or u.get("server")))
-            for u in json.loads(answer.body)
-        ]
+    def _workplace(self, directory: Directory) -> Workplace:
+        return Homes(
+            self.workspace_template,
+            archive_folder=str(self._own_folder(self.archive_folder)) if self.archive_folder else "",
+            locks_visible=self.locks_visible,
+            allow_unconfined=self.allow_unconfined,
+        )
 
-    def make_web(self, service: Service) -> WebApplication:
-        """The pages."""
-        prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/")
-        handlers: list[Any] = [(url_path_join(prefix, "oauth_callback"), HubOAuthCallbackHandler)]
-        if importlib.util.find_spec("wasm_kernel.hub.pages") is not None:
-            pages = importlib.import_module("wasm_kernel.hub.pages")
-            handlers += [(url_path_join(prefix, path), *rest) for path, *rest in pages.handlers(service)]
+    @staticmethod
+    def _own_folder(name: str) -> Path:
+        folder = Path(name).absolute()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
+    def make_web(self, service: Service) -> web.Application:
+        """The pages, and metrics."""
+        from wasm_kernel.hub import pages
+
         auth = HubOAuth.instance(parent=self)
-        return WebApplication(handlers, cookie_secret=os.urandom(32), xsrf_cookies=True, hub_auth=auth, prefix=prefix)
+        if not auth.access_scopes:  # else everybody would have access
+            raise ConfigurationError(
+                "who may use this service is not known: JUPYTERHUB_OAUTH_ACCESS_SCOPES is not set; "
+                "let JupyterHub start it, or set it to access:services!service=NAME"
+            )
+        prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/")
+        handlers: list[Any] = [
+            (url_path_join(prefix, "oauth_callback"), HubOAuthCallbackHandler),
+            (url_path_join(prefix, "metrics"), MetricsHandler, {"service": service, "is_open": self.open_metrics}),
+        ]
+        handlers += [(url_path_join(prefix, path), *rest) for path, *rest in pages.handlers(service)]
+        return web.Application(
+            handlers, cookie_secret=secrets.token_bytes(32), xsrf_cookies=True, hub_auth=auth, prefix=prefix
+        )
 
-    def start(self) -> None:
-        """Serve until told to stop."""
-        asyncio.run(self._serve())
+    # ---- running
 
-    async def _serve(self) -> None:
+    def run(self) -> int:
+        """Do what was asked for; the exit code."""
+        if self.generate_config:
+            return self._write_config()
+        return asyncio.run(self._once() if self.once else self._serve())
+
+    def _write_config(self) -> int:
+        path = Path(self.config_file).absolute()
+        if path.exists():
+            raise ConfigurationError(f"{str(path)!r} is there already; move it away first")
+        path.write_text(self.generate_config_file([type(self)]), encoding="utf-8")
+        print(f"Wrote {path}")
+        return DONE
+
+    async def _once(self) -> int:
+        service = self.make_service()
+        try:
+            run = await service.prune("command line", dry_run=self.dry_run)
+        finally:
+            service.close()
+        print(json.dumps(_as_json(run), indent=2) if self.json else summary(run))
+        return FAILED if run.failures else DONE
+
+    async def _serve(self) -> int:
+        service = self.make_service()
         address = urlparse(os.environ.get("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:10203"))
-        self.make_web(self.make_service()).listen(address.port or 80, address.hostname or "127.0.0.1")
-        await asyncio.Event().wait()
+        server = HTTPServer(self.make_web(service), max_body_size=4 << 20)
+        server.listen(address.port or 80, address.hostname or "127.0.0.1")
+        stopped = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        schedule = asyncio.create_task(self._schedule(service)) if self.interval else None
+        self.log.info("wasm-kernel-hub serves at %s", address.geturl())
+        try:
+            await stopped.wait()
+        finally:
+            server.stop()
+            if schedule is not None:
+                schedule.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await schedule
+            service.close()
+        return DONE
+
+    async def _schedule(self, service: Service) -> None:
+        seconds, wait = max(1.0, parse_duration(self.interval)), _FIRST
+        while True:
+            wait = min(wait, seconds)
+            service.next_run = datetime.now(UTC) + timedelta(seconds=wait)
+            await asyncio.sleep(wait)
+            await run_scheduled(service, self.log)
+            wait = seconds
 
 
-main = cast(Any, WasmKernelHub.launch_instance)
+async def run_scheduled(service: Service, log: Any) -> None:
+    """One run of the schedule. Whatever goes wrong, there is a next one."""
+    try:
+        run = await service.prune("schedule")
+    except (WasmKernelError, OSError) as e:
+        service.trouble = str(e)
+        service.metrics.scheduled(None)
+        log.error("the scheduled run could not be done: %s", e)
+        return
+    service.trouble, service.last_run = "", run
+    service.metrics.scheduled(run)
+    log.info("scheduled run: %s", summary(run))
+    for name, user in run.users.items():
+        for what, text in user.errors.items():
+            log.warning("user %r, %s: %s", name, what, text)
+
+
+class MetricsHandler(HubOAuthenticated, web.RequestHandler):  # type: ignore[misc]
+    """What Prometheus reads, with a token that has access to the service."""
+
+    def initialize(self, service: Service, is_open: bool) -> None:
+        """From the routes."""
+        self._service, self._is_open = service, is_open
+
+    def get_login_url(self) -> str:
+        """Nobody logs in here."""
+        raise web.HTTPError(403, "send a token that has access to this service: Authorization: token …")
+
+    async def get(self) -> None:
+        """All metrics."""
+        if not self._is_open and self.current_user is None:
+            raise web.HTTPError(403, "send a token that has access to this service: Authorization: token …")
+        with contextlib.suppress(WasmKernelError):  # then it says what was known last
+            await self._service.census()
+        self.set_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+        self.finish(self._service.metrics.text())
+
+
+def summary(run: Run) -> str:
+    """A run in one line."""
+    users = run.users.values()
+    parts = [f"{'would delete' if run.dry_run else 'deleted'} {run.deleted} sessions, {format_size(run.freed_bytes)}"]
+    for count, what in (
+        (sum(len(u.snapshots) for u in users), "snapshots"),
+        (sum(len(u.archived) for u in users), "archived"),
+        (sum(len(u.live) for u in users), "in use"),
+        (sum(u.waiting for u in users), "wait until their users have been told for long enough"),
+        (sum(bool(u.left_alone) for u in users), "users left alone"),
+        (run.failures, "failed"),
+    ):
+        if count:
+            parts.append(f"{count} {what}")
+    return "; ".join(parts) + "."
+
+
+def _as_json(run: Run) -> dict[str, Any]:
+    return {
+        **asdict(run),
+        "started_at": format_time(run.started_at),
+        "freed_bytes": run.freed_bytes,
+        "failures": run.failures,
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command."""
+    app = WasmKernelHub.instance()
+    try:
+        app.initialize(argv)
+        return app.run()
+    except (ConfigurationError, TraitError) as e:
+        print(f"wasm-kernel-hub: {e}", file=sys.stderr)
+        return USAGE
+    except (WasmKernelError, OSError) as e:
+        print(f"wasm-kernel-hub: {e}", file=sys.stderr)
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,19 +1,28 @@
 """The audit log: who did what to whose sessions, when, why, how many bytes, and how it ended. A JSON object per line.
 
-{"time": "2026-11-22T10:15:30.123456Z", "run": "…", "actor": "schedule" or a user's name, "action": "delete",
- "user": "ann", "session_id": "…", "snapshot_id": "", "reason": "max_age_hours", "bytes": 2048,
- "result": "done" | "failed" | "live" | "changed" | "skipped", "detail": "…"}
+    {"time": "2026-11-22T10:15:30.123456Z", "run": "5f…", "actor": "schedule" or an administrator's name,
+     "action": "prune", "archive", "delete", "delete snapshots" or "warn", "user": "ann",
+     "session_id": "…", "snapshot_id": "…", "reason": "max_age_hours", "bytes": 2048,
+     "result": "begun", "done", "failed", "live", "changed" or "finished", "detail": "…"}
+
+Before sessions of a user are removed, a line says which ("begun", ids in its detail), so that whatever happens in
+between is known; a line for each follows ("live": in use; "changed": used since it was decided). At the end of a run
+one says how it went ("finished"). If nothing can be written here, nothing is removed.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-_OURS = ("actor", "action", "user", "session_id", "snapshot_id", "reason", "result", "detail", "run", "time")
+_TEXTS = ("time", "run", "actor", "action", "user", "session_id", "snapshot_id", "reason", "result", "detail")
+_FILTERS = ("user", "action", "result")
 
 
 @dataclass(frozen=True)
@@ -34,50 +43,91 @@ class Entry:
 
 
 class AuditLog:
-    """Appends, and reads back the newest first."""
+    """Appends lines, and reads them back, the newest first. A file that got too long becomes NAME.1, and so on."""
 
-    def __init__(self, path: Path, *, max_bytes: int = 10 << 20, keep: int = 9) -> None:
-        self.path, self._max_bytes, self._keep = path, max_bytes, keep
+    def __init__(self, path: Path, *, max_bytes: int = 4 << 20, keep: int = 9) -> None:
+        self._path, self._max_bytes, self._keep = path, max_bytes, keep
 
     def append(self, entries: Iterable[Entry]) -> None:
-        """Write lines, all at once, and make them last."""
+        """Write lines, all of them or none, and make them last."""
         data = "".join(json.dumps(asdict(entry)) + "\n" for entry in entries).encode()
         if not data:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            os.write(handle, data)
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._locked() as handle:
+            size = os.fstat(handle).st_size
+            if size and os.pread(handle, 1, size - 1) != b"\n":  # a power cut took the rest of that line
+                data = b"\n" + data
+            if os.write(handle, data) != len(data):
+                os.ftruncate(handle, size)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
             os.fsync(handle)
-        finally:
-            os.close(handle)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The file to write to, which nobody else writes to or puts aside meanwhile."""
+        while True:
+            handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                if not _is_at(handle, self._path):
+                    continue
+                if os.fstat(handle).st_size >= self._max_bytes:
+                    self._rotate()
+                    continue
+                yield handle
+                return
+            finally:
+                os.close(handle)
+
+    def _rotate(self) -> None:
+        self._numbered(self._keep).unlink(missing_ok=True)
+        for number in range(self._keep - 1, -1, -1):
+            with contextlib.suppress(FileNotFoundError):
+                self._numbered(number).rename(self._numbered(number + 1))
+
+    def _numbered(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}") if number else self._path
 
     def read(
         self, limit: int = 100, offset: int = 0, *, user: str = "", action: str = "", result: str = ""
     ) -> tuple[list[Entry], int]:
         """A page of what fits, the newest first, and how many fit in all."""
-        found = []
-        for line in reversed(self._lines()):
-            entry = _parse(line)
-            if entry is not None and all(
-                not wanted or wanted == has
-                for wanted, has in ((user, entry.user), (action, entry.action), (result, entry.result))
-            ):
-                found.append(entry)
-        return found[offset : offset + limit], len(found)
+        wanted = [
+            f'"{name}": {json.dumps(value)}'.encode()
+            for name, value in zip(_FILTERS, (user, action, result), strict=True)
+            if value
+        ]
+        found, count = [], 0
+        for line in self._lines():
+            if all(part in line for part in wanted) and line.endswith(b"}"):
+                count += 1
+                if offset < count <= offset + limit:
+                    entry = _parse(line)
+                    if entry is not None:
+                        found.append(entry)
+        return found, count
 
-    def _lines(self) -> list[bytes]:
-        try:
-            return self.path.read_bytes().splitlines()
-        except FileNotFoundError:
-            return []
+    def _lines(self) -> Iterator[bytes]:
+        for number in range(self._keep + 1):
+            try:
+                data = self._numbered(number).read_bytes()
+            except FileNotFoundError:
+                continue
+            yield from reversed(data.splitlines())
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _parse(line: bytes) -> Entry | None:
-    """A line that is whole and ours; a power cut may have left a part of one."""
+    """A line that is whole and ours."""
     try:
-        found = json.loads(line)
-        entry = Entry(**found)
+        entry = Entry(**json.loads(line))
     except (ValueError, TypeError):
         return None
-    return entry if all(isinstance(getattr(entry, name), str) for name in _OURS) else None
+    return entry if all(isinstance(getattr(entry, name), str) for name in _TEXTS) else None

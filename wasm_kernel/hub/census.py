@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 
@@ -62,11 +63,12 @@ class SnapshotRow:
 
 @dataclass(frozen=True)
 class HubUser:
-    """A user as the hub knows them."""
+    """A user as the hub knows them; ``server`` is the path of a server of theirs that answers, if there is one."""
 
     name: str
     groups: tuple[str, ...] = ()
     running: bool = False
+    server: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class UserCensus:
         snapshot_bytes: What all snapshots take on disk.
         free_bytes: What is free on their disk; None when unknown.
         problem: Why nothing is known of them, or empty. A user without a workspace yet has no problem, and no sessions.
+        identity: The same for two users if their workspaces are one folder.
     """
 
     user: HubUser
@@ -92,6 +95,7 @@ class UserCensus:
     snapshot_bytes: int = 0
     free_bytes: int | None = None
     problem: str = ""
+    identity: str = ""
 
     @property
     def name(self) -> str:
@@ -110,6 +114,15 @@ class Census:
 
     taken_at: datetime
     users: dict[str, UserCensus] = field(default_factory=dict)
+
+    def without(self, gone: Mapping[str, Collection[str]]) -> Census:
+        """The same after sessions were deleted: user to ids."""
+        users = dict(self.users)
+        for name, ids in gone.items():
+            if ids and name in users:
+                left = tuple(row for row in users[name].sessions if row.session_id not in ids)
+                users[name] = replace(users[name], sessions=left)
+        return Census(self.taken_at, users)
 
     @cached_property
     def sessions(self) -> tuple[SessionRow, ...]:
@@ -130,3 +143,20 @@ class Census:
     def snapshot_bytes(self) -> int:
         """What all snapshots take on disk."""
         return sum(user.snapshot_bytes for user in self.users.values())
+
+
+def without_shared(users: Iterable[UserCensus]) -> dict[str, UserCensus]:
+    """Users by name. Of those who share one folder nothing is known: whose rules would hold there?"""
+    found = list(users)
+    sharing: dict[str, list[str]] = {}
+    for user in found:
+        if user.identity:
+            sharing.setdefault(user.identity, []).append(user.name)
+    result = {}
+    for user in found:
+        others = [name for name in sharing.get(user.identity, ()) if name != user.name]
+        if others:
+            problem = f"{user.root} is the workspace of {', '.join(sorted(others)[:3])}, too"
+            user = UserCensus(user.user, user.taken_at, user.root, problem=problem)
+        result[user.name] = user
+    return result

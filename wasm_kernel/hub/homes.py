@@ -1,37 +1,131 @@
-"""Users' workspaces in folders that are reachable from here: where they are, and work in them."""
+"""Users' workspaces in folders that are reachable from here. The keeper does the work; this asks it to."""
 
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
 from typing import Any
-from urllib.parse import quote
 
-from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.hub.census import HubUser
-from wasm_kernel.hub.jobs import JOBS
+from wasm_kernel.hub.keeper import MAX_REPLY, ORDER
+from wasm_kernel.hub.places import check_template
+
+LEFT_ALONE = "a server of theirs runs, and locks of sessions that it uses may not be seen from here"
+_KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH")  # of our environment; the hub's token is not among it
+_BLOCK = 1 << 16
 
 
 class Homes:
-    """Work in homes."""
+    """Work in homes.
 
-    def __init__(self, template: str, archive: Path | None) -> None:
-        self._template, self._archive = template, archive
+    A live session is known by its lock, and a lock may not be seen from another machine: it depends on the file system
+    and how it is mounted. So the sessions of a user whose server runs are left alone, all of them, unless the
+    administrator says that locks are seen (``locks_visible``): if the servers run on this very machine, or on NFS 4
+    without ``local_lock`` and ``nolock``.
+    """
 
-    async def do(self, user: HubUser, job: str, **arguments: Any) -> dict[str, Any]:
-        """Do a job in the user's workspace."""
-        root = Path(self._template.replace("{username}", folder_name(user.name)))
-        if not root.is_dir():
-            return {"root": str(root)} if job == "look" else {"problem": "there is no workspace"}
-        if arguments.pop("archive", False) and self._archive is not None:
-            arguments["archive_to"] = str(self._archive / folder_name(user.name))
-        found = await asyncio.to_thread(JOBS[job], root, **arguments)
-        return {**found, "root": str(root)}
+    def __init__(
+        self,
+        template: str,
+        *,
+        archive_folder: str = "",
+        locks_visible: bool = False,
+        allow_unconfined: bool = False,
+        seconds: float = 3600.0,
+    ) -> None:
+        self._template = check_template(template)
+        self._archive_folder, self._locks_visible = archive_folder, locks_visible
+        self._allow_unconfined, self._seconds = allow_unconfined, seconds
+        self._keeper: _Keeper | None = None
+
+    def obstacle(self, user: HubUser) -> str:
+        """Why nothing may be removed for this user now, or empty."""
+        return LEFT_ALONE if user.running and not self._locks_visible else ""
+
+    async def do(self, user: HubUser, job: str, *, archive: bool = False, **arguments: Any) -> dict[str, Any]:
+        """Do a job of `jobs`: its answer, ``{"missing": path}``, or ``{"problem": text}``."""
+        order = {
+            "user": user.name,
+            "template": self._template,
+            "job": job,
+            "arguments": arguments,
+            "archive_folder": self._archive_folder if archive else "",
+            "unconfined": self._allow_unconfined,
+        }
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._ask(order)
+        except TimeoutError:
+            return {"problem": f"it took longer than {self._seconds:.0f} s, and was ended"}
+        except (OSError, ValueError) as e:
+            return {"problem": f"it ended early: {e}"}
+
+    async def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
+        if self._keeper is None or not self._keeper.is_alive:
+            self.close()
+            self._keeper = _Keeper()
+        channel = self._keeper.begin(self._seconds)
+        reader, writer = await asyncio.open_connection(sock=channel)
+        try:
+            writer.write(json.dumps(order).encode() + b"\n")
+            data = bytearray()
+            while block := await reader.read(_BLOCK):
+                data += block
+                if len(data) > MAX_REPLY:
+                    raise ValueError(f"its answer is longer than {MAX_REPLY:,} bytes")
+            found = json.loads(data)
+            if not isinstance(found, dict):
+                raise ValueError("its answer is none")
+            return found
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    def close(self) -> None:
+        """End the keeper."""
+        if self._keeper is not None:
+            self._keeper.close()
+            self._keeper = None
 
 
-def folder_name(user: str) -> str:
-    """A user's name as one component of a path, escaped as the hub does it in addresses."""
-    name = quote(user, safe="@~")
-    if name in ("", ".", ".."):
-        raise ConfigurationError(f"the user {user!r} has a name that no folder can have")
-    return name
+class _Keeper:
+    """The process of `keeper`."""
+
+    def __init__(self) -> None:
+        self._orders, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "wasm_kernel.hub.keeper", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env={name: os.environ[name] for name in _KEPT if name in os.environ},
+                cwd="/",
+                start_new_session=True,  # Ctrl-C is for the service
+            )
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def begin(self, seconds: float) -> socket.socket:
+        """A channel to a new child, which ends after so many seconds at the latest."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._orders, [ORDER.pack(seconds)], [theirs.fileno()])
+        ours.setblocking(False)
+        return ours
+
+    def close(self) -> None:
+        """It sees that nobody has orders any more, and ends."""
+        self._orders.close()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

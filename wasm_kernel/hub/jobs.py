@@ -1,27 +1,31 @@
 """What is done in one user's workspace, in a process of its own. Arguments and results are plain JSON values.
 
-Everything here runs with the user's rights and can reach nothing but the workspace (see `keeper`); what is found in a
-workspace is the user's, and whoever gets a result must not trust it any more than the user.
+Everything here runs with the user's rights and can reach nothing but the workspace (see `keeper`), not even Python's own
+modules: what is needed is imported here, before. What is found in a workspace is the user's: whoever gets a result
+trusts it no more than the user (see `answers`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil  # noqa: F401 - needed later, where it cannot be imported any more
+
 from wasm_kernel.errors import WasmKernelError
-from wasm_kernel.host import manifests
-from wasm_kernel.host.ledger import STATE_FOLDER
-from wasm_kernel.model.records import format_time
-from wasm_kernel.model.retention import Decision, Plan
+from wasm_kernel.host import ledger, manifests
+from wasm_kernel.host.ledger import read_record
+from wasm_kernel.model.records import BadRecord, SessionRecord, format_time
+from wasm_kernel.model.retention import Decision, Plan, SessionFacts
 from wasm_kernel.sessions.archive import archive_planned
-from wasm_kernel.sessions.listing import SessionSummary, list_sessions
 from wasm_kernel.sessions.log import SandboxLogger
-from wasm_kernel.sessions.pruning import carry_out, collect_snapshots_of_the_gone
+from wasm_kernel.sessions.pruning import carry_out, collect_snapshots_of_the_gone, survey
+from wasm_kernel.sessions.recorder import snapshot_store
 from wasm_kernel.sessions.snapshots import (
     SnapshotRetention,
     collect_snapshots,
@@ -30,46 +34,48 @@ from wasm_kernel.sessions.snapshots import (
     prune_snapshots,
 )
 
+NOTICES = "notices.json"
 _TEXT = 300  # of a title or a path: enough for a table
 
 
 def look(root: Path) -> dict[str, Any]:
     """Every session, how many snapshots it has, and what space there is."""
-    from wasm_kernel.host.workspace import METADATA_NAME
-
-    store = root / STATE_FOLDER / "snapshots"
+    store = root / ledger.STATE_FOLDER / "snapshots"
     counts: dict[str, int] = {}
     for session_id, _ in manifests.names(store / "manifests"):
         counts[session_id] = counts.get(session_id, 0) + 1
-
-    def row(s: SessionSummary) -> dict[str, Any]:
-        stamp = None
-        with contextlib.suppress(OSError):
-            info = os.lstat(f"{root}/{s.session_id}/{METADATA_NAME}")
-            stamp = [info.st_ino, info.st_mtime_ns]
-        return {
-            "session_id": s.session_id,
-            "created_at": s.created_at and format_time(s.created_at),
-            "updated_at": s.updated_at and format_time(s.updated_at),
-            "size_bytes": s.size_bytes,
-            "live": s.live,
-            "problem": s.problem,
-            "title": s.title[:_TEXT],
-            "notebook": s.notebook[:_TEXT],
-            "execution_count": s.execution_count,
-            "snapshot_count": counts.get(s.session_id, 0),
-            "stamp": stamp,
-        }
-
-    from wasm_kernel.sessions.recorder import snapshot_store
-
-    with contextlib.closing(snapshot_store(root)) as chunks:
-        stored = chunks.stored_bytes() if store.is_dir() else 0
+    stored = 0
+    if counts or store.is_dir():
+        with contextlib.closing(snapshot_store(root)) as chunks:
+            stored = chunks.stored_bytes()
     return {
-        "sessions": [row(s) for s in list_sessions(root)],
+        "sessions": [_row(root, facts, counts.get(facts.session_id, 0)) for facts in survey(root, named=True).sessions],
         "snapshot_count": sum(counts.values()),
         "snapshot_bytes": stored,
         "free_bytes": shutil.disk_usage(root).free,
+    }
+
+
+def _row(root: Path, facts: SessionFacts, snapshot_count: int) -> dict[str, Any]:
+    record: SessionRecord | None = None
+    if not facts.problem:
+        with contextlib.suppress(BadRecord):
+            record = read_record(root / facts.session_id)
+    extra = record.extra if record is not None else {}
+    count = extra.get("execution_count")
+    return {
+        "session_id": facts.session_id,
+        "created_at": format_time(record.created_at) if record is not None else None,
+        # As the stamp is, and not as the record that was read a moment later.
+        "updated_at": format_time(facts.updated_at) if facts.updated_at is not None else None,
+        "size_bytes": facts.size_bytes,
+        "live": facts.live,
+        "problem": facts.problem,
+        "title": str(extra.get("title") or "")[:_TEXT],
+        "notebook": str(extra.get("notebook") or "")[:_TEXT],
+        "execution_count": count if isinstance(count, int) else 0,
+        "snapshot_count": snapshot_count,
+        "stamp": facts.stamp,
     }
 
 
@@ -117,16 +123,22 @@ def remove(root: Path, decisions: list[list[Any]], archive_to: str = "") -> dict
 
 
 def thin(root: Path, policy: dict[str, Any], dry_run: bool = False) -> dict[str, Any]:
-    """Delete snapshots by a `SnapshotRetention`."""
-    done = prune_snapshots(SnapshotRetention(**policy), root, dry_run=dry_run)
+    """Delete snapshots by a `SnapshotRetention`; those of live sessions stay, whose kernels offer them to undo."""
+    live = ledger.live_sessions(root)
+    done = prune_snapshots(SnapshotRetention(**policy), root, spare=live, dry_run=dry_run)
     return {"snapshots": done.deleted, "snapshot_bytes": done.freed_bytes}
 
 
 def forget(root: Path, snapshot_ids: list[str]) -> dict[str, Any]:
-    """Delete these snapshots."""
+    """Delete these snapshots, but none of a live session."""
     done, errors = [], {}
+    owners = {
+        name: session_id for session_id, name in manifests.names(root / ledger.STATE_FOLDER / "snapshots/manifests")
+    }
     for name in snapshot_ids:
         try:
+            if name in owners and ledger.is_live(root, owners[name]):
+                raise WasmKernelError(f"session {owners[name]} is in use")
             delete_snapshot(name, root)
             done.append(name)
         except (WasmKernelError, OSError) as e:
@@ -137,4 +149,26 @@ def forget(root: Path, snapshot_ids: list[str]) -> dict[str, Any]:
     return {"snapshots": done, "snapshot_bytes": freed, "errors": errors}
 
 
-JOBS: dict[str, Callable[..., dict[str, Any]]] = {f.__name__: f for f in (look, snapshots, remove, thin, forget)}
+def tell(root: Path, notices: list[dict[str, Any]]) -> dict[str, Any]:
+    """Put notices where the user's next kernel finds them, all of them at once; none: nothing is there any more."""
+    state = ledger.state_folder(root)
+    target = state / NOTICES
+    if not notices:
+        target.unlink(missing_ok=True)
+        return {}
+    (state / "new").mkdir(mode=0o700, exist_ok=True)
+    handle, temporary = ledger.open_temporary(f"{state}/new/notices.", 8, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(json.dumps({"version": 1, "notices": notices}).encode())
+            file.flush()
+            os.fsync(file.fileno())
+            Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    ledger.sync_folder(state)
+    return {}
+
+
+JOBS: dict[str, Callable[..., dict[str, Any]]] = {f.__name__: f for f in (look, snapshots, remove, thin, forget, tell)}

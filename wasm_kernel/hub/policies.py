@@ -142,6 +142,16 @@ class Policies:
         self._groups = {name: checked(p, f"group_policies[{name!r}]") for name, p in (groups or {}).items()}
         self._users = {name: checked(p, f"user_policies[{name!r}]") for name, p in (users or {}).items()}
 
+    @property
+    def archives(self) -> bool:
+        """Whether any of them asks for archives."""
+        return any(policy.get("archive") for policy in (self._default, *self._groups.values(), *self._users.values()))
+
+    @property
+    def needs_groups(self) -> bool:
+        """Whether it matters which groups users are in."""
+        return bool(self._groups)
+
     def rules(self, user: HubUser) -> Rules:
         """What holds for a user."""
         values, sources = dict(self._default), ["default"]

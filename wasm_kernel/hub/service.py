@@ -1,6 +1,6 @@
 """The service as its pages, its schedule and its command line use it.
 
-    census = await service.census()          what all users have; cached, at most `census_seconds` old
+    census = await service.census()          what all users have; cached, renewed when older than `census_seconds`
     census.users["ann"].sessions             rows: session_id, updated_at, size_bytes, live, problem, title, notebook, …
     census.sessions                          every row of everybody; each knows its user
     await service.census(fresh=True)         looked at now
@@ -23,9 +23,10 @@
 
     entries, total = service.audit(limit=100, offset=0, user="", action="", result="")      the newest first
     service.history(user="")                 [Sample(time, sessions, session_bytes, snapshots, snapshot_bytes)]
-    service.warnings()                       [Warning(user, session_id, warned_at, due, reason, …)], the next due first
+    service.warnings()                       [SessionWarning(user, session_id, warned_at, due, …)], the next due first
     service.policies.rules(hub_user)         what holds for a user; .source says where it is from
     service.last_run                         the last scheduled `Run`, or None; service.next_run a datetime, or None
+    service.trouble                          what kept the last scheduled run from being done, or ""
     service.can_archive                      whether an archive folder is set
 
 `app` adds the routes of ``pages.handlers(service)``: (path, handler class, arguments), paths relative to the service's
@@ -39,33 +40,59 @@ Only one thing that changes anything happens at a time; whoever comes second wai
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.hub import answers
+from wasm_kernel.hub.answers import BadAnswer
 from wasm_kernel.hub.audit import AuditLog, Entry
-from wasm_kernel.hub.census import Census, HubUser, SessionRow, SnapshotRow, UserCensus
+from wasm_kernel.hub.census import Census, HubUser, SnapshotRow, UserCensus, without_shared
 from wasm_kernel.hub.history import History, Sample
-from wasm_kernel.hub.notices import Warning
+from wasm_kernel.hub.hubapi import HubUnavailable
+from wasm_kernel.hub.metrics import Metrics
+from wasm_kernel.hub.notices import SessionWarning, WarningBook, notices_of, warnings_for
 from wasm_kernel.hub.policies import Policies, Rules, Settings, rules_from
-from wasm_kernel.hub.work import LEFT_ALONE, HubPlan, Run, UserPlan, UserResult, plan_all
-from wasm_kernel.model.records import format_time, parse_time
+from wasm_kernel.hub.work import HubPlan, Run, UserPlan, UserResult, plan_all
+from wasm_kernel.model.records import format_time
 from wasm_kernel.model.retention import Decision
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_BATCH = 200  # sessions removed between two entries of the audit log
+_STALE = 10  # a census that much older than it should be is not shown; one that is a little older, while it is renewed
 
 Ids = Mapping[str, Collection[str]]
 """User to ids of sessions or snapshots."""
 
 
-class Workplace(Protocol):
-    """Where users' workspaces are worked on: homes that are reachable, or users' own servers."""
+class Directory(Protocol):
+    """Who there is."""
 
-    async def do(self, user: HubUser, job: str, **arguments: Any) -> dict[str, Any]:
-        """Do a job of `jobs` for a user; ``{"problem": …}`` says why not."""
+    async def users(self) -> list[HubUser]:
+        """Everybody."""
+
+    async def user(self, name: str) -> HubUser | None:
+        """One of them, as they are now; None: there is no such user any more."""
+
+
+class Workplace(Protocol):
+    """Where users' workspaces are worked on: in homes that are reachable, or by users' own servers."""
+
+    def obstacle(self, user: HubUser) -> str:
+        """Why nothing may be removed for this user now, or empty."""
+
+    async def do(self, user: HubUser, job: str, *, archive: bool = False, **arguments: Any) -> dict[str, Any]:
+        """Do a job of `jobs`: its answer, ``{"missing": path}``, or ``{"problem": text}``. Nothing is raised."""
+
+    def close(self) -> None:
+        """No more work."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +102,6 @@ class Arrangement:
     Attributes:
         state: The service's own folder: audit log, warnings, history.
         policies: What is kept of whom.
-        locks_visible: Whether locks of users' kernels are seen from here.
         can_archive: Whether there is an archive folder.
         census_seconds: How old a census may be that is shown.
         breadth: How many users are worked for at once.
@@ -83,7 +109,6 @@ class Arrangement:
 
     state: Path
     policies: Policies
-    locks_visible: bool = False
     can_archive: bool = False
     census_seconds: float = 60.0
     breadth: int = 4
@@ -92,55 +117,70 @@ class Arrangement:
 class Service:
     """Everything the service can do."""
 
-    def __init__(
-        self, arrangement: Arrangement, workplace: Workplace, list_users: Callable[[], Awaitable[list[HubUser]]]
-    ) -> None:
-        self._how, self._workplace, self._list_users = arrangement, workplace, list_users
+    def __init__(self, arrangement: Arrangement, workplace: Workplace, directory: Directory) -> None:
+        self._how, self._workplace, self._directory = arrangement, workplace, directory
         self._audit = AuditLog(arrangement.state / "audit.jsonl")
         self._history = History(arrangement.state / "history.sqlite")
+        self._book = WarningBook(arrangement.state / "warnings.json")
         self._census: Census | None = None
-        self._looking = asyncio.Lock()
-        self._working = asyncio.Lock()
-        self.policies = arrangement.policies
-        self.can_archive = arrangement.can_archive
+        self._looking, self._working = asyncio.Lock(), asyncio.Lock()
+        self._refreshing: asyncio.Task[None] | None = None
+        self.metrics = Metrics()
+        self.policies, self.can_archive = arrangement.policies, arrangement.can_archive
         self.last_run: Run | None = None
         self.next_run: datetime | None = None
+        self.trouble = ""
+
+    def close(self) -> None:
+        """No more work."""
+        self._workplace.close()
 
     # ---- looking
 
     async def census(self, *, fresh: bool = False) -> Census:
         """What all users have."""
+        known, asked_at = self._census, _now()
+        if known is None or fresh:
+            return await self._look_since(asked_at)
+        age = (asked_at - known.taken_at).total_seconds()
+        if age > _STALE * self._how.census_seconds:
+            return await self._look_since(asked_at)
+        if age > self._how.census_seconds and (self._refreshing is None or self._refreshing.done()):
+            self._refreshing = asyncio.create_task(self._refresh(asked_at))
+        return known
+
+    async def _look_since(self, asked_at: datetime) -> Census:
+        """A census that was begun after somebody asked for it; several who ask share one."""
         async with self._looking:
             known = self._census
-            if known is None or fresh or (_now() - known.taken_at).total_seconds() > self._how.census_seconds:
-                taken_at = _now()
-                users = await self._list_users()
-                found = await self._for_each(users, self._look)
-                known = self._census = Census(taken_at, {user.name: user for user in found})
-                await asyncio.to_thread(self._history.add, known)
-            return known
+            if known is not None and known.taken_at >= asked_at:
+                return known
+            taken_at = _now()
+            found = await self._for_each(await self._directory.users(), self._look)
+            census = self._census = Census(taken_at, without_shared(found))
+            self.metrics.saw(census)
+            await asyncio.to_thread(self._history.add, census)
+            return census
+
+    async def _refresh(self, asked_at: datetime) -> None:
+        """While somebody looks at what is known."""
+        with contextlib.suppress(HubUnavailable):  # who waits for a census will be told
+            await self._look_since(asked_at)
 
     async def _look(self, user: HubUser) -> UserCensus:
         taken_at = _now()
-        found = await self._workplace.do(user, "look")
-        rows = tuple(_row(user.name, row) for row in found.get("sessions", ()))
-        return UserCensus(
-            user,
-            taken_at,
-            str(found.get("root", "")),
-            rows,
-            int(found.get("snapshot_count", 0)),
-            int(found.get("snapshot_bytes", 0)),
-            found.get("free_bytes"),
-            str(found.get("problem", "")),
-        )
+        try:
+            return answers.user_census(user, taken_at, await self._workplace.do(user, "look"))
+        except BadAnswer as e:
+            return UserCensus(user, taken_at, problem=f"the answer about them cannot be: {e}")
 
     async def snapshots(self, user: str, session_id: str | None = None) -> list[SnapshotRow]:
         """A user's snapshots, the newest first."""
-        found = await self._workplace.do(await self._user(user), "snapshots", session_id=session_id)
+        known = await self._known([user])
+        found = await self._workplace.do(known[user].user, "snapshots", session_id=session_id)
         if found.get("problem"):
             raise ConfigurationError(f"the snapshots of {user!r} cannot be listed: {found['problem']}")
-        return [SnapshotRow(user, **{**s, "created_at": parse_time(s["created_at"])}) for s in found["snapshots"]]
+        return answers.snapshot_rows(user, found)
 
     def audit(
         self, limit: int = 100, offset: int = 0, *, user: str = "", action: str = "", result: str = ""
@@ -152,24 +192,42 @@ class Service:
         """Space over time, of a user or of all."""
         return self._history.samples(user)
 
-    def warnings(self) -> list[Warning]:
+    def warnings(self) -> list[SessionWarning]:
         """Sessions whose users were told that they will go, the next due first."""
-        return []
+        return self._book.all()
 
     # ---- planning
 
     async def plan(self, policy: Settings | None = None, users: Collection[str] | None = None) -> HubPlan:
         """What the configured policies, or this one, would do now."""
-        census = await self.census(fresh=True)
-        return plan_all(census, self._rules(census, policy, users), {}, _now(), locks_visible=self._how.locks_visible)
-
-    def _rules(self, census: Census, policy: Settings | None, users: Collection[str] | None) -> dict[str, Rules]:
-        unknown = sorted(set(users or ()) - census.users.keys())
-        if unknown:
-            raise ConfigurationError(f"the hub knows no user {unknown[0]!r}; see the list of users for their names")
         given = rules_from(policy) if policy is not None else None
-        chosen = census.users if users is None else users
+        census = await self.census(fresh=True)
+        return await self._plan(census, self._rules(census, given, users), warned=given is None)
+
+    async def _plan(self, census: Census, rules: dict[str, Rules], *, warned: bool) -> HubPlan:
+        due = {name: {i: w.due for i, w in self._book.of(name).items()} for name in rules} if warned else {}
+        made = plan_all(census, rules, due, _now(), self._workplace.obstacle)
+
+        async def with_snapshots(of_user: UserPlan) -> UserPlan:
+            if of_user.left_alone or not of_user.rules.bounds_snapshots:
+                return of_user
+            user = census.users[of_user.user]
+            if not user.snapshot_count:
+                return of_user
+            found = await self._thin(user.user, of_user.rules, dry_run=True)
+            return replace(of_user, snapshots=found.snapshots, snapshot_bytes=found.snapshot_bytes)
+
+        planned = await self._for_each(list(made.users.values()), with_snapshots)
+        return replace(made, users={of_user.user: of_user for of_user in planned})
+
+    def _rules(self, census: Census, given: Rules | None, users: Collection[str] | None) -> dict[str, Rules]:
+        chosen = census.users if users is None else _checked(census, users)
         return {name: given or self.policies.rules(census.users[name].user) for name in chosen}
+
+    async def _known(self, names: Collection[str]) -> dict[str, UserCensus]:
+        """What the last census says of these users."""
+        census = await self.census()
+        return {name: census.users[name] for name in _checked(census, names)}
 
     # ---- working
 
@@ -182,23 +240,43 @@ class Service:
         only: Ids | None = None,
         dry_run: bool = False,
     ) -> Run:
-        """Do what a plan made now says."""
+        """Do what a plan made now says, and tell users what will go."""
+        given = rules_from(policy) if policy is not None else None
         async with self._working:
-            plan = await self.plan(policy, users)
+            journal = _Journal(self._audit, actor, "prune", dry_run=dry_run)
+            census = await self.census(fresh=True)
+            rules = self._rules(census, given, users)
+            if given is None and only is None and not dry_run:
+                await self._warn(census, rules, journal)
+            plan = await self._plan(census, rules, warned=given is None)
 
             async def work(of_user: UserPlan) -> UserResult:
                 allowed = None if only is None else set(only.get(of_user.user, ()))
                 remove = [d for d in of_user.remove if allowed is None or d.session_id in allowed]
-                skipped = tuple(d.session_id for d in of_user.skip)
-                result = UserResult(of_user.user, live=of_user.live, skipped=skipped, left_alone=of_user.left_alone)
+                result = UserResult(
+                    of_user.user,
+                    live=of_user.live,
+                    skipped=tuple(d.session_id for d in of_user.skip),
+                    waiting=len(of_user.waiting),
+                    left_alone=of_user.left_alone,
+                )
                 if dry_run:
-                    return replace(result, deleted={d.session_id: d.size_bytes for d in remove})
-                return await self._remove(result, remove, archive=of_user.rules.archive)
+                    deleted = {d.session_id: d.size_bytes for d in remove}
+                    thinned = (of_user.snapshots, of_user.snapshot_bytes) if only is None else ((), 0)
+                    return replace(result, deleted=deleted, snapshots=thinned[0], snapshot_bytes=thinned[1])
+                if not of_user.left_alone:
+                    done = await self._remove(of_user.user, remove, journal, archive=of_user.rules.archive)
+                    result = result.plus(done)
+                    if of_user.snapshots and only is None and not done.left_alone:
+                        result = result.plus(await self._thin_now(of_user, journal))
+                return result
 
-            return await self._run(actor, "prune", plan.users.values(), work, dry_run=dry_run)
+            return await self._finish(journal, await self._for_each(list(plan.users.values()), work))
 
     async def archive(self, actor: str, sessions: Ids) -> Run:
         """Write sessions to the archive folder, and delete them."""
+        if not self.can_archive:
+            raise ConfigurationError("there is no archive folder; set WasmKernelHub.archive_folder")
         return await self._asked_for(actor, "archive", sessions, archive=True)
 
     async def delete_sessions(self, actor: str, sessions: Ids) -> Run:
@@ -206,118 +284,234 @@ class Service:
         return await self._asked_for(actor, "delete", sessions, archive=False)
 
     async def _asked_for(self, actor: str, action: str, sessions: Ids, *, archive: bool) -> Run:
-        if archive and not self.can_archive:
-            raise ConfigurationError("there is no archive folder; set WasmKernelHub.archive_folder")
-        census = await self.census()
-        self._rules(census, None, list(sessions))
-
-        async def work(name: str) -> UserResult:
-            user = census.users[name]
-            if user.user.running and not self._how.locks_visible:
-                return UserResult(name, left_alone=LEFT_ALONE)
-            rows = {row.session_id: row for row in user.sessions}
-            result = UserResult(name, changed=tuple(i for i in sessions[name] if i not in rows))
-            wanted = [rows[i] for i in sessions[name] if i in rows]
-            judged = [Decision(r.session_id, "asked for", 0.0, r.size_bytes, r.stamp) for r in wanted if not r.problem]
-            result = replace(result, skipped=tuple(r.session_id for r in wanted if r.problem))
-            return await self._remove(result, judged, archive=archive)
-
         async with self._working:
-            return await self._run(actor, action, list(sessions), work)
+            journal = _Journal(self._audit, actor, action)
+            known = await self._known(list(sessions))
+
+            async def work(name: str) -> UserResult:
+                rows = {row.session_id: row for row in known[name].sessions}
+                wanted = [rows[i] for i in sessions[name] if i in rows]
+                judged = [
+                    Decision(r.session_id, "asked for", 0.0, r.size_bytes, r.stamp) for r in wanted if not r.problem
+                ]
+                result = UserResult(
+                    name,
+                    changed=tuple(i for i in sessions[name] if i not in rows),
+                    skipped=tuple(r.session_id for r in wanted if r.problem),
+                )
+                return result.plus(await self._remove(name, judged, journal, archive=archive))
+
+            return await self._finish(journal, await self._for_each(list(sessions), work))
 
     async def delete_snapshots(self, actor: str, snapshots: Ids) -> Run:
         """Delete snapshots."""
-        census = await self.census()
-        self._rules(census, None, list(snapshots))
-
-        async def work(name: str) -> UserResult:
-            found = await self._workplace.do(census.users[name].user, "forget", snapshot_ids=list(snapshots[name]))
-            if found.get("problem"):
-                return UserResult(name, errors={"user": str(found["problem"])})
-            return UserResult(
-                name,
-                errors=found["errors"],
-                snapshots=tuple(found["snapshots"]),
-                snapshot_bytes=found["snapshot_bytes"],
-            )
-
         async with self._working:
-            return await self._run(actor, "delete snapshots", list(snapshots), work)
+            journal = _Journal(self._audit, actor, "delete snapshots")
+            await self._known(list(snapshots))
 
-    async def _remove(self, result: UserResult, decisions: list[Decision], *, archive: bool) -> UserResult:
-        if not decisions:
-            return result
-        user = await self._user(result.user)
-        listed = [[d.session_id, d.reason, d.size_bytes, d.stamp] for d in decisions]
-        found = await self._workplace.do(user, "remove", decisions=listed, archive=archive)
-        if found.get("problem"):
-            return replace(result, errors={**result.errors, "user": str(found["problem"])})
-        return replace(
-            result,
-            deleted=found["deleted"],
-            archived=found["archived"],
-            errors={**result.errors, **found["errors"]},
-            live=(*result.live, *found["live"]),
-            changed=(*result.changed, *found["changed"]),
-            snapshot_bytes=found["snapshot_bytes"],
-        )
+            async def work(name: str) -> UserResult:
+                user, refused = await self._ready(name)
+                if user is None:
+                    return refused
+                wanted = [str(i) for i in snapshots[name]]
+                await journal.begun(name, wanted, "asked for")
+                found = await self._workplace.do(user, "forget", snapshot_ids=wanted)
+                return await self._judged(name, found, journal, dict.fromkeys(wanted, "asked for"))
 
-    async def _run(
-        self,
-        actor: str,
-        action: str,
-        items: Collection[Any],
-        work: Callable[[Any], Awaitable[UserResult]],
-        *,
-        dry_run: bool = False,
-    ) -> Run:
-        started_at, clock = _now(), time.monotonic()
-        run_id = uuid.uuid4().hex[:12]
-        results = await self._for_each(items, work)
-        self._census = None if not dry_run else self._census
-        run = Run(run_id, actor, action, started_at, time.monotonic() - clock, dry_run, {r.user: r for r in results})
-        if not dry_run:
-            await asyncio.to_thread(self._audit.append, _entries(run))
+            return await self._finish(journal, await self._for_each(list(snapshots), work))
+
+    async def _ready(self, name: str) -> tuple[HubUser | None, UserResult]:
+        """A user as the hub knows them at this moment, if something may be done for them."""
+        try:
+            user = await self._directory.user(name)
+        except HubUnavailable as e:
+            return None, UserResult(name, left_alone=str(e))
+        if user is None:
+            return None, UserResult(name, left_alone="the hub does not know them any more")
+        obstacle = self._workplace.obstacle(user)
+        return (None, UserResult(name, left_alone=obstacle)) if obstacle else (user, UserResult(name))
+
+    async def _remove(
+        self, name: str, decisions: Sequence[Decision], journal: _Journal, *, archive: bool
+    ) -> UserResult:
+        """Delete sessions, a batch at a time, each noted before and after."""
+        result = UserResult(name)
+        for batch in _batches(decisions):
+            user, refused = await self._ready(name)  # a server may have been started meanwhile
+            if user is None:
+                return result.plus(refused)
+            if archive and not self.can_archive:
+                text = "it is to be archived, but there is no archive folder; set WasmKernelHub.archive_folder"
+                return result.plus(UserResult(name, errors={"user": text}))
+            reasons = {d.session_id: d.reason for d in batch}
+            await journal.begun(name, reasons, batch[0].reason)
+            listed = [[d.session_id, d.reason, d.size_bytes, d.stamp] for d in batch]
+            found = await self._workplace.do(user, "remove", decisions=listed, archive=archive)
+            done = await self._judged(name, found, journal, reasons)
+            result = result.plus(done)
+            if "user" in done.errors:
+                break
+        return result
+
+    async def _thin_now(self, of_user: UserPlan, journal: _Journal) -> UserResult:
+        user, refused = await self._ready(of_user.user)
+        if user is None:
+            return refused
+        await journal.begun(user.name, of_user.snapshots, "snapshots")
+        found = await self._thin(user, of_user.rules)
+        await journal.results(found, {})
+        return found
+
+    async def _thin(self, user: HubUser, rules: Rules, *, dry_run: bool = False) -> UserResult:
+        found = await self._workplace.do(user, "thin", policy=asdict(rules.snapshots), dry_run=dry_run)
+        return _result(user.name, found)
+
+    async def _judged(
+        self, name: str, found: dict[str, Any], journal: _Journal, reasons: Mapping[str, str]
+    ) -> UserResult:
+        result = _result(name, found)
+        await journal.results(result, reasons)
+        return result
+
+    async def _finish(self, journal: _Journal, results: Iterable[UserResult]) -> Run:
+        run = await journal.finished({result.user: result for result in results})
+        if not run.dry_run:
+            self.metrics.did(run)
+            if self._census is not None:
+                gone = {name: of_user.deleted.keys() for name, of_user in run.users.items()}
+                self._census = self._census.without(gone)
         return run
 
-    async def _user(self, name: str) -> HubUser:
-        census = await self.census()
-        if name not in census.users:
-            raise ConfigurationError(f"the hub knows no user {name!r}; see the list of users for their names")
-        return census.users[name].user
+    # ---- telling
 
-    async def _for_each(self, items: Collection[Any], work: Callable[[Any], Awaitable[Any]]) -> list[Any]:
-        """Several at once, but not all."""
+    async def _warn(self, census: Census, rules: Mapping[str, Rules], journal: _Journal) -> None:
+        """Tell users what will go. Whoever could not be told has not been warned."""
+        now = _now()
+
+        async def tell(name: str) -> tuple[str, list[SessionWarning]]:
+            user, known = census.users[name], self._book.of(name)
+            wanted = warnings_for(user, rules[name], known, now)
+            new = [w for w in wanted if w.session_id not in known or known[w.session_id] != w]
+            if new or {w.session_id for w in wanted} != known.keys():
+                notices = notices_of(wanted, rules[name])
+                found = await self._workplace.do(user.user, "tell", notices=notices)
+                if "problem" in found or "missing" in found:
+                    return name, [w for w in wanted if w not in new]
+                await journal.warned(name, new)
+            return name, wanted
+
+        told = dict(await self._for_each(list(rules), tell))
+        await asyncio.to_thread(self._book.replace, told, users=census.users)
+        self.metrics.warned(len(self._book.all()))
+
+    # ---- several at once
+
+    async def _for_each(self, items: Collection[_T], work: Callable[[_T], Awaitable[_R]]) -> list[_R]:
         breadth = asyncio.Semaphore(self._how.breadth)
 
-        async def one(item: Any) -> Any:
+        async def one(item: _T) -> _R:
             async with breadth:
                 return await work(item)
 
-        return list(await asyncio.gather(*(one(item) for item in items)))
+        found = await asyncio.gather(*(one(item) for item in items), return_exceptions=True)
+        for each in found:  # nobody is left working when one has failed
+            if isinstance(each, BaseException):
+                raise each
+        return cast(list[_R], found)
 
 
-def _entries(run: Run) -> list[Entry]:
-    now = format_time(_now())
-    made = []
-    for user in run.users.values():
+class _Journal:
+    """One run, and what the audit log says of it."""
 
-        def entry(of: UserResult = user, **fields: Any) -> Entry:
-            return Entry(now, run.run_id, run.actor, run.action, of.user, **fields)
+    def __init__(self, audit: AuditLog, actor: str, action: str, *, dry_run: bool = False) -> None:
+        self._audit, self._clock = audit, time.monotonic()
+        self._run = Run(uuid.uuid4().hex[:12], actor, action, _now(), dry_run=dry_run)
 
-        for session_id, size in user.deleted.items():
-            made.append(entry(session_id=session_id, bytes=size, detail=user.archived.get(session_id, "")))
-        for snapshot_id in user.snapshots:
-            made.append(entry(snapshot_id=snapshot_id))
-        for result, ids in (("live", user.live), ("changed", user.changed), ("skipped", user.skipped)):
-            made += [entry(session_id=session_id, result=result) for session_id in ids]
-        made += [entry(session_id=name, result="failed", detail=text) for name, text in user.errors.items()]
-    return made
+    async def begun(self, user: str, ids: Iterable[str], reason: str) -> None:
+        """Something is about to be removed; if that cannot be written down, it must not be."""
+        await self._write([self._entry(user, reason=reason, result="begun", detail=" ".join(ids))])
+
+    async def results(self, result: UserResult, reasons: Mapping[str, str]) -> None:
+        """How it went, for each."""
+
+        def entry(session_id: str = "", how: str = "done", **more: Any) -> Entry:
+            reason = reasons.get(session_id, "")
+            return self._entry(result.user, session_id=session_id, reason=reason, result=how, **more)
+
+        made = [entry(i, bytes=size, detail=result.archived.get(i, "")) for i, size in result.deleted.items()]
+        made += [entry(snapshot_id=i, bytes=0) for i in result.snapshots]
+        made += [entry(i, "live") for i in result.live] + [entry(i, "changed") for i in result.changed]
+        made += [entry("" if i == "user" else i, "failed", detail=text) for i, text in result.errors.items()]
+        await self._write(made)
+
+    async def warned(self, user: str, warnings: Iterable[SessionWarning]) -> None:
+        """A user was told."""
+        await self._write(
+            replace(
+                self._entry(user, session_id=w.session_id, reason=w.reason, bytes=w.size_bytes),
+                action="warn",
+                detail=f"due {format_time(w.due)}",
+            )
+            for w in warnings
+        )
+
+    async def finished(self, users: dict[str, UserResult]) -> Run:
+        """The whole run."""
+        run = replace(self._run, duration=time.monotonic() - self._clock, users=users)
+        if not run.dry_run:
+            alone = sum(bool(user.left_alone) for user in users.values())
+            counts = {
+                "sessions deleted": run.deleted,
+                "archived": sum(len(user.archived) for user in users.values()),
+                "snapshots deleted": sum(len(user.snapshots) for user in users.values()),
+                "in use": sum(len(user.live) for user in users.values()),
+                "failed": run.failures,
+                "users left alone": alone,
+            }
+            detail = ", ".join(f"{what}: {count}" for what, count in counts.items() if count) or "nothing to do"
+            await self._write([self._entry("", bytes=run.freed_bytes, result="finished", detail=detail)])
+        return run
+
+    def _entry(self, user: str, **fields: Any) -> Entry:
+        return Entry(format_time(_now()), self._run.run_id, self._run.actor, self._run.action, user, **fields)
+
+    async def _write(self, entries: Iterable[Entry]) -> None:
+        await asyncio.to_thread(self._audit.append, list(entries))
 
 
-def _row(user: str, found: dict[str, Any]) -> SessionRow:
-    times = {name: found[name] and parse_time(found[name]) for name in ("created_at", "updated_at")}
-    return SessionRow(user, **{**found, **times, "stamp": tuple(found["stamp"] or ())})
+def _result(user: str, found: dict[str, Any]) -> UserResult:
+    """What a job says it did."""
+    try:
+        if "missing" in found:
+            return UserResult(user, errors={"user": f"there is no workspace {answers.text(found, 'missing')} any more"})
+        if "problem" in found:
+            return UserResult(user, errors={"user": answers.text(found, "problem", 1000)})
+        return UserResult(
+            user,
+            answers.by_identifier(found, "deleted", answers.number),
+            answers.by_identifier(found, "archived", answers.text),
+            answers.identifiers(found, "live"),
+            answers.identifiers(found, "changed"),
+            (),
+            answers.by_identifier(found, "errors", answers.text),
+            answers.identifiers(found, "snapshots"),
+            answers.number(found, "snapshot_bytes"),
+        )
+    except BadAnswer as e:
+        return UserResult(user, errors={"user": f"the answer about them cannot be: {e}"})
+
+
+def _batches(decisions: Sequence[Decision]) -> Iterator[Sequence[Decision]]:
+    for start in range(0, len(decisions), _BATCH):
+        yield decisions[start : start + _BATCH]
+
+
+def _checked(census: Census, names: Collection[str]) -> list[str]:
+    """Users the hub knows, each once."""
+    for name in names:
+        if name not in census.users:
+            raise ConfigurationError(f"the hub knows no user {name!r}; see the list of users for their names")
+    return list(dict.fromkeys(names))
 
 
 def _now() -> datetime:

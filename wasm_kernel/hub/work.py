@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from wasm_kernel.hub.census import Census, SessionRow, UserCensus
+from wasm_kernel.hub.census import Census, HubUser, SessionRow, UserCensus
 from wasm_kernel.hub.policies import Rules
 from wasm_kernel.model.records import is_uuid
 from wasm_kernel.model.retention import Decision, SessionFacts, plan
 
 URGENT = frozenset({"min_free_bytes"})  # a full disk waits for nobody
-LEFT_ALONE = "a server of theirs runs, and where it runs its locks cannot be seen from here"
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,8 @@ class UserPlan:
         waiting: Sessions that would go but that the user has not been told of for long enough.
         live: Ids of sessions that would go but are in use.
         skip: Sessions that cannot be judged.
+        snapshots: Ids of snapshots that go, of sessions that stay.
+        snapshot_bytes: What deleting these frees, about.
         left_alone: Why nothing at all is done for this user, or empty.
     """
 
@@ -43,12 +44,14 @@ class UserPlan:
     waiting: tuple[Waiting, ...] = ()
     live: tuple[str, ...] = ()
     skip: tuple[Decision, ...] = ()
+    snapshots: tuple[str, ...] = ()
+    snapshot_bytes: int = 0
     left_alone: str = ""
 
     @property
     def reclaimed_bytes(self) -> int:
         """What it would free."""
-        return sum(d.size_bytes for d in self.remove)
+        return sum(d.size_bytes for d in self.remove) + self.snapshot_bytes
 
 
 @dataclass(frozen=True)
@@ -76,13 +79,14 @@ class UserResult:
     Attributes:
         user: Whose.
         deleted: Session to bytes; also those that were archived first.
-        archived: Session to the file it is in now.
+        archived: Session to the file it is in now, in the user's folder of archives.
         live: Sessions that would have gone but are in use.
         changed: Sessions that were used, or went, after it was decided that they go; left alone.
         skipped: Sessions that cannot be judged.
         errors: Session (or snapshot, or ``user``) to what went wrong.
         snapshots: Snapshots deleted.
         snapshot_bytes: What deleting snapshots gave back, also those of deleted sessions.
+        waiting: How many sessions wait until their user has known of it for long enough.
         left_alone: Why nothing at all was done for this user, or empty.
     """
 
@@ -95,12 +99,29 @@ class UserResult:
     errors: dict[str, str] = field(default_factory=dict)
     snapshots: tuple[str, ...] = ()
     snapshot_bytes: int = 0
+    waiting: int = 0
     left_alone: str = ""
 
     @property
     def freed_bytes(self) -> int:
         """Bytes of deleted sessions and snapshots."""
         return sum(self.deleted.values()) + self.snapshot_bytes
+
+    def plus(self, other: UserResult) -> UserResult:
+        """Both together."""
+        return UserResult(
+            self.user,
+            self.deleted | other.deleted,
+            self.archived | other.archived,
+            (*self.live, *other.live),
+            (*self.changed, *other.changed),
+            (*self.skipped, *other.skipped),
+            self.errors | other.errors,
+            (*self.snapshots, *other.snapshots),
+            self.snapshot_bytes + other.snapshot_bytes,
+            self.waiting + other.waiting,
+            self.left_alone or other.left_alone,
+        )
 
 
 @dataclass(frozen=True)
@@ -111,9 +132,14 @@ class Run:
     actor: str
     action: str
     started_at: datetime
-    duration: float
+    duration: float = 0.0
     dry_run: bool = False
     users: dict[str, UserResult] = field(default_factory=dict)
+
+    @property
+    def deleted(self) -> int:
+        """How many sessions."""
+        return sum(len(user.deleted) for user in self.users.values())
 
     @property
     def freed_bytes(self) -> int:
@@ -130,24 +156,23 @@ Due = Mapping[str, Mapping[str, datetime]]
 """User to session to when the user has known of it for long enough."""
 
 
-def plan_all(census: Census, rules: Mapping[str, Rules], due: Due, now: datetime, *, locks_visible: bool) -> HubPlan:
-    """Decide for every user there are rules for."""
-    users = {
-        name: plan_user(census.users[name], of_user, due.get(name, {}), now, locks_visible=locks_visible)
-        for name, of_user in rules.items()
-        if name in census.users
-    }
+def plan_all(
+    census: Census, rules: Mapping[str, Rules], due: Due, now: datetime, obstacle: Callable[[HubUser], str]
+) -> HubPlan:
+    """Decide for every user there are rules for; ``obstacle`` says for whom nothing may be done now, and why."""
+    users = {}
+    for name, of_user in rules.items():
+        user = census.users[name]
+        users[name] = plan_user(user, of_user, due.get(name, {}), now, obstacle(user.user))
     return HubPlan(now, users)
 
 
 def plan_user(
-    user: UserCensus, rules: Rules, due: Mapping[str, datetime], now: datetime, *, locks_visible: bool
+    user: UserCensus, rules: Rules, due: Mapping[str, datetime], now: datetime, obstacle: str = ""
 ) -> UserPlan:
     """Decide for one user; ``due`` says from when on sessions may go that the user was told of."""
-    if user.problem:
-        return UserPlan(user.name, rules, left_alone=user.problem)
-    if user.user.running and not locks_visible:
-        return UserPlan(user.name, rules, left_alone=LEFT_ALONE)
+    if user.problem or obstacle:
+        return UserPlan(user.name, rules, left_alone=user.problem or obstacle)
     decided = plan(facts_of(user.sessions), rules.retention, now, free_bytes=user.free_bytes)
     remove, waiting = [], []
     for decision in decided.remove:

@@ -1,0 +1,138 @@
+"""Answers about a user's workspace, checked field by field: the user can write there, or sent them.
+
+What cannot be is a `BadAnswer`, and then nothing is known of that user; text is cut, and still to be escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+from wasm_kernel.hub.census import HubUser, SessionRow, SnapshotRow, UserCensus
+from wasm_kernel.model.records import BadRecord, is_session_id, is_uuid, parse_time
+
+_T = TypeVar("_T")
+_MAX_ROWS = 200_000
+_MAX_TEXT = 300
+_MAX_NUMBER = 1 << 62
+
+
+class BadAnswer(ValueError):
+    """An answer that is none."""
+
+
+def user_census(user: HubUser, taken_at: datetime, found: dict[str, Any]) -> UserCensus:
+    """What `jobs.look` found."""
+    root = text(found, "root", 4096)
+    if "problem" in found:
+        return UserCensus(user, taken_at, root, problem=text(found, "problem", 1000) or "unknown")
+    if "missing" in found:
+        return UserCensus(user, taken_at, text(found, "missing", 4096))
+    return UserCensus(
+        user,
+        taken_at,
+        root,
+        tuple(rows(found, "sessions", lambda row: _session(user.name, row))),
+        number(found, "snapshot_count"),
+        number(found, "snapshot_bytes"),
+        number(found, "free_bytes") if found.get("free_bytes") is not None else None,
+        identity=text(found, "identity", 100),
+    )
+
+
+def _session(user: str, found: dict[str, Any]) -> SessionRow:
+    stamp = found.get("stamp")
+    if stamp is not None and not (isinstance(stamp, list) and len(stamp) == 2 and all(type(n) is int for n in stamp)):
+        raise BadAnswer("a session's stamp is none")
+    return SessionRow(
+        user,
+        identifier(found, "session_id"),
+        _time(found, "created_at"),
+        _time(found, "updated_at"),
+        number(found, "size_bytes"),
+        found.get("live") is True,
+        text(found, "problem"),
+        text(found, "title"),
+        text(found, "notebook"),
+        number(found, "execution_count"),
+        number(found, "snapshot_count"),
+        tuple(stamp) if stamp is not None else None,
+    )
+
+
+def snapshot_rows(user: str, found: dict[str, Any]) -> list[SnapshotRow]:
+    """What `jobs.snapshots` found."""
+
+    def row(of: dict[str, Any]) -> SnapshotRow:
+        created_at = _time(of, "created_at")
+        if created_at is None:
+            raise BadAnswer("a snapshot has no time")
+        return SnapshotRow(
+            user,
+            identifier(of, "snapshot_id"),
+            identifier(of, "session_id"),
+            created_at,
+            text(of, "trigger"),
+            text(of, "label"),
+            number(of, "stored_bytes"),
+            number(of, "memory_bytes"),
+        )
+
+    return rows(found, "snapshots", row)
+
+
+def rows(found: dict[str, Any], name: str, parse: Callable[[dict[str, Any]], _T]) -> list[_T]:
+    """A list of objects."""
+    value = found.get(name, [])
+    if not isinstance(value, list) or len(value) > _MAX_ROWS or not all(isinstance(row, dict) for row in value):
+        raise BadAnswer(f"{name} is no list, or too long")
+    return [parse(row) for row in value]
+
+
+def identifiers(found: dict[str, Any], name: str) -> tuple[str, ...]:
+    """A list of ids."""
+    value = found.get(name, [])
+    if not isinstance(value, list) or len(value) > _MAX_ROWS:
+        raise BadAnswer(f"{name} is no list, or too long")
+    return tuple(identifier({"id": item}, "id") for item in value)
+
+
+def by_identifier(found: dict[str, Any], name: str, of: Callable[[dict[str, Any], str], _T]) -> dict[str, _T]:
+    """An object of ids to numbers or texts."""
+    value = found.get(name, {})
+    if not isinstance(value, dict) or len(value) > _MAX_ROWS:
+        raise BadAnswer(f"{name} is no object, or too long")
+    return {identifier({"id": key}, "id"): of(value, key) for key in value}
+
+
+def identifier(found: dict[str, Any], name: str) -> str:
+    """The id of a session or a snapshot."""
+    value = found.get(name)
+    if not isinstance(value, str) or not (is_uuid(value) or is_session_id(value)):
+        raise BadAnswer(f"{name} is {str(value)[:40]!r}")
+    return value
+
+
+def number(found: dict[str, Any], name: str) -> int:
+    """A count or a size."""
+    value = found.get(name, 0)
+    if type(value) is not int or not 0 <= value < _MAX_NUMBER:
+        raise BadAnswer(f"{name} is {str(value)[:40]!r}")
+    return value
+
+
+def text(found: dict[str, Any], name: str, most: int = _MAX_TEXT) -> str:
+    """Text, cut."""
+    value = found.get(name, "")
+    if not isinstance(value, str):
+        raise BadAnswer(f"{name} is {str(value)[:40]!r}")
+    return value[:most]
+
+
+def _time(found: dict[str, Any], name: str) -> datetime | None:
+    value = found.get(name)
+    try:
+        return None if value is None else parse_time(value)
+    except BadRecord:
+        raise BadAnswer(f"{name} is {str(value)[:40]!r}") from None

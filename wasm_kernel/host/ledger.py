@@ -232,21 +232,6 @@ def is_live(root: Path, session_id: str) -> bool:
         os.close(handle)
 
 
-def is_live(root: Path, session_id: str) -> bool:
-    """Whether somebody holds a session's lock. Exact only while the gate is held exclusively."""
-    try:
-        handle = os.open(f"{root}/{STATE_FOLDER}/locks/{session_id}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except OSError:
-        return True
-    finally:
-        os.close(handle)
-
-
 def forget_lock(root: Path, session_id: str) -> None:
     """Delete the lock file of a session that is gone. The caller holds the gate exclusively."""
     with contextlib.suppress(OSError):

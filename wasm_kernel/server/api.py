@@ -18,8 +18,8 @@ from wasm_kernel.server.openapi import EVENTS
 from wasm_kernel.server.problems import Problem, as_problems
 
 if TYPE_CHECKING:
+    from wasm_kernel.server.api_sandboxes import Sandboxes
     from wasm_kernel.server.api_tasks import Task
-    from wasm_kernel.server.pool import Pool
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 BASE = "/wasm-kernel/api/v0"
@@ -38,9 +38,9 @@ class ApiHandler(SessionHandler):
     def compute_etag(self) -> None:
         """No answer is the same twice."""
 
-    async def pool(self) -> Pool:
-        """The sandboxes."""
-        return await self.ours.pool()
+    async def sandboxes(self) -> Sandboxes:
+        """The sandboxes of this server."""
+        return await self.ours.sandboxes()
 
     def query(self, operation: str) -> dict[str, Any]:
         """Query arguments, checked."""
@@ -59,15 +59,17 @@ class ApiHandler(SessionHandler):
         self.finish(value if isinstance(value, bytes) else as_json(value))
 
     @contextlib.contextmanager
-    def answering(self, pool: Pool, sandbox_id: str = "") -> Iterator[None]:
+    def answering(self, sandboxes: Sandboxes, sandbox_id: str = "") -> Iterator[None]:
         """What sandboxes and snapshots raise, as answers."""
         from wasm_kernel.server.api_views import holder
 
         try:
             with as_problems():
                 yield
+        except FileNotFoundError as e:  # those with an errno are answers already
+            raise Problem(404, str(e).partition(";")[0]) from None
         except SessionLocked:
-            who = holder(pool.root, sandbox_id)
+            who = holder(sandboxes.pool.root, sandbox_id)
             told = f"process {who['pid']} since {who['since']}" if who["pid"] is not None else "another process"
             text = f"sandbox {sandbox_id} is in use by {told}; shut down its notebook's kernel, or wait for it"
             raise Problem(409, text, holder=who) from None
@@ -103,8 +105,9 @@ class SandboxesHandler(ApiHandler):
         from wasm_kernel.server import api_views
 
         query = self.query("listSandboxes")
-        pool = await self.pool()
-        with self.answering(pool):
+        sandboxes = await self.sandboxes()
+        with self.answering(sandboxes):
+            pool = sandboxes.pool
             self.answer(await pool.in_thread(api_views.sandboxes, pool.root, pool.terms, pool.living(), query))
 
     @web.authenticated
@@ -112,10 +115,10 @@ class SandboxesHandler(ApiHandler):
     async def post(self) -> None:
         """A new one."""
         wanted = self.body("createSandbox")
-        pool = await self.pool()
-        with self.answering(pool):
-            sandbox_id = await pool.create(wanted)
-            self.answer(await pool.describe(sandbox_id), 201, location=f"sandboxes/{sandbox_id}")
+        sandboxes = await self.sandboxes()
+        with self.answering(sandboxes):
+            sandbox_id = await sandboxes.create(wanted)
+            self.answer(await sandboxes.describe(sandbox_id), 201, location=f"sandboxes/{sandbox_id}")
 
 
 class SandboxHandler(ApiHandler):
@@ -126,17 +129,17 @@ class SandboxHandler(ApiHandler):
     async def get(self, sandbox_id: str) -> None:
         """How it is."""
         self.query("getSandbox")
-        pool = await self.pool()
-        self.answer(await pool.describe(sandbox_id))
+        sandboxes = await self.sandboxes()
+        self.answer(await sandboxes.describe(sandbox_id))
 
     @web.authenticated
     @authorized
     async def delete(self, sandbox_id: str) -> None:
         """Save it and delete it."""
         query = self.query("deleteSandbox")
-        pool = await self.pool()
-        with self.answering(pool, sandbox_id):
-            self.answer(await pool.delete(sandbox_id, snapshot=query["snapshot"]))
+        sandboxes = await self.sandboxes()
+        with self.answering(sandboxes, sandbox_id):
+            self.answer(await sandboxes.delete(sandbox_id, snapshot=query["snapshot"]))
 
 
 class MarkHandler(ApiHandler):
@@ -147,10 +150,10 @@ class MarkHandler(ApiHandler):
     async def post(self, sandbox_id: str, mark: str) -> None:
         """Mark it ``busy`` or ``idle``."""
         self.query("markBusy")
-        pool = await self.pool()
-        with self.answering(pool, sandbox_id):
-            await pool.mark(sandbox_id, busy=mark == "busy")
-            self.answer(await pool.describe(sandbox_id))
+        sandboxes = await self.sandboxes()
+        with self.answering(sandboxes, sandbox_id):
+            await sandboxes.mark(sandbox_id, busy=mark == "busy")
+            self.answer(await sandboxes.describe(sandbox_id))
 
 
 class TasksHandler(ApiHandler):
@@ -163,21 +166,21 @@ class TasksHandler(ApiHandler):
         from wasm_kernel.server import api_views
 
         query = self.query("listTasks")
-        pool = await self.pool()
-        await pool.check(sandbox_id, change=False)
-        self.answer(api_views.page(pool.tasks(sandbox_id), query, lambda task: task.summary()))
+        sandboxes = await self.sandboxes()
+        await sandboxes.check(sandbox_id, change=False)
+        self.answer(api_views.page(sandboxes.tasks(sandbox_id), query, lambda task: task.summary()))
 
     @web.authenticated
     @_may_execute
     async def post(self, sandbox_id: str) -> None:
         """Run code."""
         query, wanted = self.query("createTask"), self.body("createTask")
-        pool = await self.pool()
-        with self.answering(pool, sandbox_id):
-            task = await pool.run(sandbox_id, wanted["code"], fresh=wanted["fresh"])
+        sandboxes = await self.sandboxes()
+        with self.answering(sandboxes, sandbox_id):
+            task = await sandboxes.run(sandbox_id, wanted["code"], fresh=wanted["fresh"])
         ended = await task.wait(query["wait"]) if query["wait"] else False
         place = f"sandboxes/{sandbox_id}/tasks/{task.task_id}"
-        self.answer(await pool.in_thread(task.full), 200 if ended else 202, location=place)
+        self.answer(await sandboxes.pool.in_thread(task.full), 200 if ended else 202, location=place)
 
 
 class TaskHandler(ApiHandler):
@@ -185,9 +188,9 @@ class TaskHandler(ApiHandler):
 
     async def found(self, sandbox_id: str, task_id: str) -> Task:
         """It, or an answer that says why not."""
-        pool = await self.pool()
-        await pool.check(sandbox_id, change=False)
-        return pool.task(sandbox_id, task_id)
+        sandboxes = await self.sandboxes()
+        await sandboxes.check(sandbox_id, change=False)
+        return sandboxes.task(sandbox_id, task_id)
 
     @web.authenticated
     @authorized
@@ -195,7 +198,7 @@ class TaskHandler(ApiHandler):
         """How it is, or what came of it."""
         self.query("getTask")
         task = await self.found(sandbox_id, task_id)
-        self.answer(await (await self.pool()).in_thread(task.full))
+        self.answer(await (await self.sandboxes()).pool.in_thread(task.full))
 
 
 class EventsHandler(TaskHandler):
@@ -225,8 +228,8 @@ class InterruptHandler(ApiHandler):
     async def post(self, sandbox_id: str, task_id: str) -> None:
         """KeyboardInterrupt."""
         self.query("interruptTask")
-        pool = await self.pool()
-        self.answer((await pool.interrupt(sandbox_id, task_id)).summary())
+        sandboxes = await self.sandboxes()
+        self.answer((await sandboxes.interrupt(sandbox_id, task_id)).summary())
 
 
 class SnapshotsHandler(ApiHandler):
@@ -239,10 +242,11 @@ class SnapshotsHandler(ApiHandler):
         from wasm_kernel.server import api_views
 
         query = self.query("listSnapshots")
-        pool = await self.pool()
+        sandboxes = await self.sandboxes()
         if sandbox_id is not None:
-            await pool.check(sandbox_id, change=False)
-        with self.answering(pool):
+            await sandboxes.check(sandbox_id, change=False)
+        with self.answering(sandboxes):
+            pool = sandboxes.pool
             self.answer(await pool.in_thread(api_views.snapshots, pool.root, query, sandbox_id))
 
 
@@ -260,9 +264,9 @@ class SandboxSnapshotsHandler(SnapshotsHandler):
         given = wanted.get("metadata", {})
         if len(as_json(given)) > _MAX_METADATA:
             raise Problem(413, f"metadata has {len(as_json(given)):,} bytes; at most {_MAX_METADATA:,} are possible")
-        pool = await self.pool()
-        with self.answering(pool, sandbox_id):
-            snapshot = await pool.snapshot(sandbox_id, wanted.get("label", ""), given)
+        sandboxes = await self.sandboxes()
+        with self.answering(sandboxes, sandbox_id):
+            snapshot = await sandboxes.snapshot(sandbox_id, wanted.get("label", ""), given)
         self.answer(api_views.snapshot(snapshot), 201, location=f"snapshots/{snapshot.snapshot_id}")
 
 
@@ -277,8 +281,9 @@ class SnapshotHandler(ApiHandler):
         from wasm_kernel.sessions.snapshots import get_snapshot
 
         self.query("getSnapshot")
-        pool = await self.pool()
-        with self.answering(pool):
+        sandboxes = await self.sandboxes()
+        with self.answering(sandboxes):
+            pool = sandboxes.pool
             found = await pool.in_thread(get_snapshot, _checked_uuid(snapshot_id, "snapshot"), pool.root)
         self.answer(api_views.snapshot(found))
 
@@ -286,10 +291,14 @@ class SnapshotHandler(ApiHandler):
     @authorized
     async def delete(self, snapshot_id: str) -> None:
         """Delete it."""
+        from wasm_kernel.sessions.snapshots import delete_snapshot
+
         self.query("deleteSnapshot")
-        pool = await self.pool()
-        with self.answering(pool):
-            await pool.delete_snapshot(_checked_uuid(snapshot_id, "snapshot"))
+        sandboxes = await self.sandboxes()
+        with self.answering(sandboxes):
+            pool = sandboxes.pool
+            await pool.in_thread(delete_snapshot, _checked_uuid(snapshot_id, "snapshot"), pool.root)
+            await pool.snapshot_went()
         self.set_status(204)
         self.finish()
 
@@ -306,8 +315,9 @@ class PruneHandler(ApiHandler):
         operation = "planPrune" if how == "plan" else "executePrune"
         self.query(operation)
         wanted = self.body(operation)
-        pool = await self.pool()
-        with self.answering(pool):
+        sandboxes = await self.sandboxes()
+        with self.answering(sandboxes):
+            pool = sandboxes.pool
             done = await pool.in_thread(
                 api_upkeep.prune, pool.root, wanted, self.ours.archives, dry_run=operation == "planPrune"
             )
@@ -324,8 +334,9 @@ class UsageHandler(ApiHandler):
         from wasm_kernel.server import api_upkeep
 
         self.query("getUsage")
-        pool = await self.pool()
-        with self.answering(pool):
+        sandboxes = await self.sandboxes()
+        with self.answering(sandboxes):
+            pool = sandboxes.pool
             found = await pool.in_thread(api_upkeep.usage, pool.root)
         self.answer({**found, "live_here": pool.live_count, "max_live_sandboxes": pool.max_live})
 

@@ -17,7 +17,8 @@ from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import BadRecord, format_time, is_session_id, is_uuid, parse_time
 from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.server.api_values import shallow
-from wasm_kernel.server.openapi import MAX_IDLE, MAX_TITLE, STATES
+from wasm_kernel.server.openapi import MAX_IDLE, MAX_TITLE
+from wasm_kernel.server.openapi_schemas import STATES
 from wasm_kernel.sessions.listing import SessionSummary, list_sessions
 from wasm_kernel.sessions.recorder import snapshot_store
 from wasm_kernel.sessions.snapshots import list_snapshots

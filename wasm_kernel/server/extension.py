@@ -27,7 +27,7 @@ from wasm_kernel.server.upload import UploadHandler
 from wasm_kernel.sessions.zipping import Bounds
 
 if TYPE_CHECKING:
-    from wasm_kernel.server.pool import Pool
+    from wasm_kernel.server.api_sandboxes import Sandboxes
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -76,8 +76,8 @@ class WasmKernelExtension(ExtensionApp):
         base = self.settings["base_url"].rstrip("/") + api.BASE
         self.openapi = openapi.document(base, self._api_maxima, self.idle_timeout_seconds)
         self.operations = operations(self.openapi)
-        self._pool: Pool | None = None
-        self._making_pool = asyncio.Lock()
+        self._sandboxes: Sandboxes | None = None
+        self._loading = asyncio.Lock()
 
     def _limits(self) -> tuple[dict[str, Any], ExecutionPolicy]:
         """The maxima, and what a kernel starts with here; what was changed by `%session limits` is not known to us."""
@@ -116,19 +116,21 @@ class WasmKernelExtension(ExtensionApp):
             ]
         )
 
-    async def pool(self) -> Pool:
+    async def sandboxes(self) -> Sandboxes:
         """The API's sandboxes; what runs them is imported now, so that servers which need none start fast."""
-        async with self._making_pool:
-            if self._pool is None:
-                await self.in_thread(importlib.import_module, "wasm_kernel.server.pool")
+        async with self._loading:
+            if self._sandboxes is None:
+                await self.in_thread(importlib.import_module, "wasm_kernel.server.api_sandboxes")
+                from wasm_kernel.server.api_sandboxes import Sandboxes
                 from wasm_kernel.server.api_views import Terms
                 from wasm_kernel.server.pool import Pool
 
                 policy = limits.bounded(self.policy, self._api_maxima)
                 terms = Terms(policy, self._api_maxima, self.idle_timeout_seconds)
-                self._pool = Pool(self.root, terms, self.max_live_sandboxes, self.log, self._api_refused)
-                self._pool.on_activity = self._note_activity
-        return self._pool
+                pool = Pool(self.root, terms, self.max_live_sandboxes, self.log, self._api_refused)
+                pool.on_activity = self._note_activity
+                self._sandboxes = Sandboxes(pool)
+        return self._sandboxes
 
     def _note_activity(self) -> None:
         """Tell whoever culls idle servers that this one is not."""
@@ -141,8 +143,8 @@ class WasmKernelExtension(ExtensionApp):
 
     async def stop_extension(self) -> None:
         """The server ends."""
-        if self._pool is not None:
-            await self._pool.close()
+        if self._sandboxes is not None:
+            await self._sandboxes.pool.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -1,0 +1,250 @@
+"""What the API does with sandboxes: create, run code in, mark, save and delete them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from typing import Any
+
+from wasm_kernel.errors import SessionLocked, WasmKernelError
+from wasm_kernel.guest import wire
+from wasm_kernel.host import ledger, tombstones
+from wasm_kernel.model.outcome import Outcome, OutcomeKind, SandboxResult
+from wasm_kernel.model.records import is_session_id
+from wasm_kernel.model.snapshots import Snapshot, checked_variables
+from wasm_kernel.server import api_held, api_views
+from wasm_kernel.server.api_held import LOGGER, Held, no_sandbox
+from wasm_kernel.server.api_tasks import Task
+from wasm_kernel.server.openapi import DELETED
+from wasm_kernel.server.pool import Pool
+from wasm_kernel.server.problems import Problem
+from wasm_kernel.sessions.catalog import delete_session_workspace
+
+_MOST_TASKS = 100  # remembered per sandbox
+_MOST_TASK_BYTES = 128 << 20  # remembered of all
+
+
+class Sandboxes:
+    """The API's verbs. On the event loop; what blocks goes to the pool's threads."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self._background: set[asyncio.Task[None]] = set()
+
+    # ---- looking
+
+    async def describe(self, session_id: str) -> dict[str, Any]:
+        """A sandbox, also a deleted one."""
+        pool = self.pool
+        held = pool.held.get(session_id)
+        living = held.living() if held is not None else None
+        found = await pool.in_thread(api_views.sandbox, pool.root, session_id, pool.terms, living)
+        if found is None:
+            raise no_sandbox(session_id)
+        return found
+
+    async def check(self, session_id: str, *, change: bool) -> None:
+        """Refuse what is not there, and to change what is deleted."""
+        held = self.pool.held.get(session_id)
+        if held is None or held.live is None:
+            there, buried = await self.pool.in_thread(self._look_for, session_id)
+            if not there and not buried:
+                raise no_sandbox(session_id)
+            if not there and change:
+                raise Problem(410, DELETED)
+
+    def _look_for(self, session_id: str) -> tuple[bool, bool]:
+        if not is_session_id(session_id):
+            return False, False
+        return (self.pool.root / session_id).is_dir(), tombstones.read(self.pool.root, session_id) is not None
+
+    def tasks(self, session_id: str) -> list[Task]:
+        """The tasks of a sandbox that are remembered, the newest first."""
+        held = self.pool.held.get(session_id)
+        return list(reversed(held.tasks.values())) if held is not None else []
+
+    def task(self, session_id: str, task_id: str) -> Task:
+        """One of them."""
+        held = self.pool.held.get(session_id)
+        found = held.tasks.get(task_id) if held is not None else None
+        if found is None:
+            raise Problem(404, f"sandbox {session_id} has no task {task_id[:40]!r}, or it is no longer remembered")
+        return found
+
+    # ---- creating
+
+    async def create(self, wanted: Mapping[str, Any]) -> str:
+        """A new sandbox, by the fields of a request; its id."""
+        pool, asked = self.pool, wanted.get("limits", {})
+        policy = pool.terms.policy(asked)
+        notes = {
+            "sandbox": {"idle_timeout_seconds": wanted["idle_timeout_seconds"], "limits": asked},
+            **({"title": wanted["title"]} if wanted.get("title") else {}),
+        }
+        async with pool.room():
+            session_id = await pool.in_thread(api_held.make, pool.root, wanted.get("snapshot_id"), policy, notes)
+            async with pool.using(session_id) as held:
+                try:
+                    await pool.open_in_room(held)
+                except BaseException:
+                    await pool.in_thread(delete_session_workspace, session_id, pool.root, LOGGER)
+                    raise
+        return session_id
+
+    # ---- running
+
+    @contextlib.asynccontextmanager
+    async def _at_rest(self, session_id: str) -> AsyncIterator[Held]:
+        """A sandbox that nobody else changes meanwhile; refused while a task runs."""
+        await self.check(session_id, change=True)
+        async with self.pool.using(session_id) as held:
+            _refuse_leaving(held)
+            if held.task is not None:
+                running = held.task.task_id
+                text = f"sandbox {session_id} runs task {running}; wait for it, interrupt it, or create another sandbox"
+                raise Problem(409, text, task_id=running)
+            yield held
+
+    async def run(self, session_id: str, code: str, *, fresh: bool) -> Task:
+        """Begin a task."""
+        pool = self.pool
+        async with self._at_rest(session_id) as held:
+            was_open = held.live is not None
+            await pool.open(held, fresh=fresh)
+            assert held.live is not None
+            sandbox = held.live.sandbox
+            if fresh and was_open:
+                await pool.in_thread(sandbox.reset)
+                held.execution_count, held.variables = 1, {}
+            task = Task(session_id, code)
+
+            def deliver(kind: str, value: Any) -> None:  # on the sandbox's thread
+                if kind in ("input", "magic"):
+                    sandbox.answer(wire.ANSWER_REFUSED)
+                    return
+                with contextlib.suppress(RuntimeError):  # the loop is closed
+                    pool.loop.call_soon_threadsafe(self._ended, held, task, value)
+
+            sandbox.begin_execute(code, deliver, on_event=task.take, options={"allow_stdin": False, "glance": True})
+            held.task = held.tasks[task.task_id] = task
+            held.rests = True
+            return task
+
+    def _ended(self, held: Held, task: Task, value: SandboxResult | BaseException) -> None:
+        """A task is over: with a result, or because its sandbox failed or was closed."""
+        held.task, held.used = None, time.monotonic()
+        if isinstance(value, SandboxResult):
+            held.ran = held.unsaved = True
+            held.execution_count = max(held.execution_count, value.execution_count + 1)
+            if "variables" in value.reply:
+                held.variables = checked_variables(value.reply["variables"])
+            task.end(value.outcome, value)
+            self._in_background(self._after(held, value))
+        else:
+            text = str(value)
+            if not isinstance(value, WasmKernelError):
+                self.pool.log.error("wasm_kernel: a task failed", exc_info=value)
+                text = "something failed here; the server's log says what"
+            task.end(Outcome(OutcomeKind.CRASHED, type(value).__name__, text, state_lost=True), None)
+        self._forget_old_tasks(held)
+
+    async def _after(self, held: Held, result: SandboxResult) -> None:
+        """What is written down after a task, while nobody waits for it."""
+        async with self.pool.using(held.session_id):
+            if held.live is not None:
+                await self.pool.in_thread(held.live.refresh, result, LOGGER)
+                if held.task is None:  # else the next one's end saves both
+                    await self.pool.checkpoint(held)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.pool.loop.create_task(work)
+        self._background.add(task)  # the loop itself holds tasks only weakly
+        task.add_done_callback(self._background.discard)
+
+    def _forget_old_tasks(self, held: Held) -> None:
+        """Bound what is remembered: by number per sandbox, by space in all."""
+        for task in list(held.tasks.values())[:-_MOST_TASKS]:
+            if task.done:
+                del held.tasks[task.task_id]
+        ended = [(task, of.tasks) for of in self.pool.held.values() for task in of.tasks.values() if task.done]
+        space = sum(task.size for task, _ in ended)
+        for task, among in sorted(ended, key=lambda pair: pair[0].created_at):
+            if space <= _MOST_TASK_BYTES:
+                return
+            del among[task.task_id]
+            space -= task.size
+
+    async def interrupt(self, session_id: str, task_id: str) -> Task:
+        """KeyboardInterrupt in a task, if it runs."""
+        await self.check(session_id, change=True)
+        task = self.task(session_id, task_id)
+        held = self.pool.held[session_id]
+        if held.task is task and held.live is not None:
+            held.live.sandbox.interrupt()
+        return task
+
+    # ---- idle and busy
+
+    async def mark(self, session_id: str, *, busy: bool) -> None:
+        """Keep a sandbox in memory, or let it be released."""
+        pool = self.pool
+        await self.check(session_id, change=True)
+        async with pool.using(session_id) as held:
+            _refuse_leaving(held)
+            if busy:
+                await pool.open(held)
+            elif held.live is None and await pool.in_thread(ledger.is_live, pool.root, session_id):
+                raise SessionLocked(f"session {session_id} is in use")
+            held.marked_busy, held.used = busy, time.monotonic()
+            held.rests = held.rests or not busy
+
+    # ---- saving and deleting
+
+    async def snapshot(self, session_id: str, label: str, given: Mapping[str, Any]) -> Snapshot:
+        """Save a sandbox because a person wants it."""
+        async with self._at_rest(session_id) as held:
+            await self.pool.open(held)
+            held.used = time.monotonic()
+            return await self.pool.save(held, "user", label, api_views.snapshot_metadata(given))
+
+    async def delete(self, session_id: str, *, snapshot: bool) -> dict[str, Any]:
+        """Stop a sandbox, save it, and delete it for good; what is shown of it from now on."""
+        pool = self.pool
+        await self.check(session_id, change=True)
+        held = pool.held.setdefault(session_id, Held(session_id))
+        _refuse_leaving(held)
+        held.leaving, held.users = True, held.users + 1
+        try:
+            await pool.stop_task(held)
+            async with held.lock:
+                shown = await self.describe(session_id)
+                whole = await self._open_to_save(held) if snapshot else False
+                last = await pool.save(held, "session_close") if snapshot else None
+                await pool.in_thread(api_held.remove, pool.root, held, shown, last, thin=whole)
+                held.live = None
+        finally:
+            held.leaving, held.users = False, held.users - 1
+        return await self.describe(session_id)
+
+    async def _open_to_save(self, held: Held) -> bool:
+        """Open a sandbox for its last snapshot, no matter how many are open; whether its memory came back, too."""
+        if held.live is not None:
+            return True
+        try:
+            await self.pool.open_in_room(held)
+        except SessionLocked:
+            raise
+        except (WasmKernelError, Problem) as e:
+            if isinstance(e, Problem) and e.status_code != 409:
+                raise
+            self.pool.log.warning("wasm_kernel: of sandbox %s only the files are saved: %s", held.session_id, e)
+            await self.pool.open_in_room(held, fresh=True)
+            return False
+        return True
+
+
+def _refuse_leaving(held: Held) -> None:
+    if held.leaving:
+        raise Problem(409, f"sandbox {held.session_id} is being deleted, or the server stops")

@@ -1,6 +1,6 @@
 """What is done in one user's workspace, in a process of its own. Arguments and results are plain JSON values.
 
-Everything here runs with the user's rights and can reach nothing but the workspace (see `keeper`), not even Python's own
+Everything here runs with the user's rights and reaches nothing but the workspace (see `keeper`), not even Python's own
 modules: what is needed is imported here, before. What is found in a workspace is the user's: whoever gets a result
 trusts it no more than the user (see `answers`).
 """
@@ -19,10 +19,10 @@ import psutil  # noqa: F401 - needed later, where it cannot be imported any more
 
 from wasm_kernel.errors import WasmKernelError
 from wasm_kernel.host import ledger, manifests
-from wasm_kernel.host.ledger import read_record
-from wasm_kernel.model.records import BadRecord, SessionRecord, format_time
+from wasm_kernel.model.records import format_time
 from wasm_kernel.model.retention import Decision, Plan, SessionFacts
 from wasm_kernel.sessions.archive import archive_planned
+from wasm_kernel.sessions.listing import SessionSummary, summary
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.pruning import carry_out, collect_snapshots_of_the_gone, survey
 from wasm_kernel.sessions.recorder import snapshot_store
@@ -48,32 +48,29 @@ def look(root: Path) -> dict[str, Any]:
     if counts or store.is_dir():
         with contextlib.closing(snapshot_store(root)) as chunks:
             stored = chunks.stored_bytes()
+    seen = survey(root, named=True)
     return {
-        "sessions": [_row(root, facts, counts.get(facts.session_id, 0)) for facts in survey(root, named=True).sessions],
+        "sessions": [
+            _row(facts, summary(facts, seen.records.get(facts.session_id)), counts.get(facts.session_id, 0))
+            for facts in seen.sessions
+        ],
         "snapshot_count": sum(counts.values()),
         "snapshot_bytes": stored,
         "free_bytes": shutil.disk_usage(root).free,
     }
 
 
-def _row(root: Path, facts: SessionFacts, snapshot_count: int) -> dict[str, Any]:
-    record: SessionRecord | None = None
-    if not facts.problem:
-        with contextlib.suppress(BadRecord):
-            record = read_record(root / facts.session_id)
-    extra = record.extra if record is not None else {}
-    count = extra.get("execution_count")
+def _row(facts: SessionFacts, shown: SessionSummary, snapshot_count: int) -> dict[str, Any]:
     return {
-        "session_id": facts.session_id,
-        "created_at": format_time(record.created_at) if record is not None else None,
-        # As the stamp is, and not as the record that was read a moment later.
-        "updated_at": format_time(facts.updated_at) if facts.updated_at is not None else None,
-        "size_bytes": facts.size_bytes,
-        "live": facts.live,
-        "problem": facts.problem,
-        "title": str(extra.get("title") or "")[:_TEXT],
-        "notebook": str(extra.get("notebook") or "")[:_TEXT],
-        "execution_count": count if isinstance(count, int) else 0,
+        "session_id": shown.session_id,
+        "created_at": format_time(shown.created_at) if shown.created_at is not None else None,
+        "updated_at": format_time(shown.updated_at) if shown.updated_at is not None else None,
+        "size_bytes": shown.size_bytes,
+        "live": shown.live,
+        "problem": shown.problem,
+        "title": shown.title[:_TEXT],
+        "notebook": shown.notebook[:_TEXT],
+        "execution_count": max(0, shown.execution_count),
         "snapshot_count": snapshot_count,
         "stamp": facts.stamp,
     }

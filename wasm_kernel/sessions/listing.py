@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.host.ledger import read_record
-from wasm_kernel.model.records import BadRecord, SessionRecord
+from wasm_kernel.model.records import SessionRecord
+from wasm_kernel.model.retention import SessionFacts
 from wasm_kernel.sessions.pruning import existing_root, survey
 
 
@@ -44,28 +44,24 @@ class SessionSummary:
 def list_sessions(workspace_root: Path | str | None = None, *, only: str | None = None) -> list[SessionSummary]:
     """Every session below a root, the last used first; or this one, if it is there."""
     root = existing_root(workspace_root)
-    found = []
-    for facts in survey(root, named=True, only=only).sessions:
-        record: SessionRecord | None = None
-        if facts.problem != "symlink":
-            try:
-                record = read_record(root / facts.session_id)
-            except BadRecord:
-                record = None
-        extra: dict[str, Any] = record.extra if record is not None else {}
-        count = extra.get("execution_count")
-        found.append(
-            SessionSummary(
-                facts.session_id,
-                record.created_at if record is not None else None,
-                record.updated_at if record is not None else None,
-                facts.size_bytes,
-                facts.live,
-                facts.problem,
-                str(extra.get("title") or "")[:200],
-                str(extra.get("notebook") or "")[:4096],
-                count if isinstance(count, int) else 0,
-                str(extra.get("former_notebook") or "")[:4096],
-            )
-        )
+    seen = survey(root, named=True, only=only)
+    found = [summary(facts, seen.records.get(facts.session_id)) for facts in seen.sessions]
     return sorted(found, key=lambda s: (s.updated_at is None, -(s.updated_at.timestamp() if s.updated_at else 0)))
+
+
+def summary(facts: SessionFacts, record: SessionRecord | None) -> SessionSummary:
+    """One session by what a survey found. What its metadata says is anybody's text: cut, and not believed."""
+    extra: dict[str, Any] = record.extra if record is not None else {}
+    count = extra.get("execution_count")
+    return SessionSummary(
+        facts.session_id,
+        record.created_at if record is not None else None,
+        facts.updated_at,
+        facts.size_bytes,
+        facts.live,
+        facts.problem,
+        str(extra.get("title") or "")[:200],
+        str(extra.get("notebook") or "")[:4096],
+        count if isinstance(count, int) else 0,
+        str(extra.get("former_notebook") or "")[:4096],
+    )

@@ -17,7 +17,7 @@ from wasm_kernel.errors import ConfigurationError, WasmKernelError
 from wasm_kernel.host import ledger, removal
 from wasm_kernel.host.packages import PACKAGES
 from wasm_kernel.host.workspace import METADATA_NAME
-from wasm_kernel.model.records import BadRecord, is_session_id, is_uuid, parse_record
+from wasm_kernel.model.records import BadRecord, SessionRecord, is_session_id, is_uuid, parse_record
 from wasm_kernel.model.retention import Decision, Plan, RetentionPolicy, SessionFacts, plan
 from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.log import SandboxLogger
@@ -140,10 +140,17 @@ def existing_root(workspace_root: Path | str | None) -> Path:
 
 @dataclass(frozen=True)
 class Survey:
-    """What is below a workspace root: the sessions, and temporary files of ours that nobody may need any more."""
+    """What is below a workspace root.
+
+    Attributes:
+        sessions: What is known of each.
+        temporaries: Temporary files of ours that nobody may need any more.
+        records: The metadata of those that have any, by id.
+    """
 
     sessions: list[SessionFacts] = field(default_factory=list)
     temporaries: list[str] = field(default_factory=list)
+    records: dict[str, SessionRecord] = field(default_factory=dict)
 
 
 def plan_prune(
@@ -159,6 +166,8 @@ def survey(root: Path, *, named: bool = False, only: str | None = None) -> Surve
     """Look at every session below a root, or at one; those with a name of their own, never pruned, only if asked."""
     live = ledger.live_sessions(root) if only is None else {only} if ledger.is_live(root, only) else set()
     mounted = removal.mounted_in(root)
+    packages = f"{root}/{ledger.STATE_FOLDER}/{PACKAGES}"
+    installed = set(os.listdir(packages)) if os.path.isdir(packages) else set()  # noqa: PTH112, PTH208 - names, no paths
     found = Survey()
     with os.scandir(root) as entries:
         for entry in entries:
@@ -170,29 +179,33 @@ def survey(root: Path, *, named: bool = False, only: str | None = None) -> Surve
                     found.sessions.append(SessionFacts(name, None, problem="symlink"))
             elif entry.is_dir(follow_symlinks=False):
                 size, temporaries = _measure(entry.path)
-                size += _measure(f"{root}/{ledger.STATE_FOLDER}/{PACKAGES}/{name}")[0]
+                if name in installed:
+                    size += _measure(f"{packages}/{name}")[0]
                 if name not in live:
                     found.temporaries.extend(temporaries)
                 if named or is_uuid(name):
-                    facts = _facts(entry.path, size, name, name in live, name in mounted)
+                    facts = _facts(entry.path, size, name, name in live, name in mounted, found.records)
                     found.sessions.extend([facts] if facts is not None else [])
     return found
 
 
-def _facts(path: str, size: int, name: str, live: bool, mounted: bool) -> SessionFacts | None:
-    """What is known of one session; None when it has gone meanwhile."""
+def _facts(
+    path: str, size: int, name: str, live: bool, mounted: bool, records: dict[str, SessionRecord]
+) -> SessionFacts | None:
+    """What is known of one session, its metadata put to the others; None when it has gone meanwhile."""
     try:
         handle = os.open(f"{path}/{METADATA_NAME}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             stamp = _stamp(os.fstat(handle))
-            updated_at = parse_record(os.read(handle, 1 << 20)).updated_at
+            record = parse_record(os.read(handle, 1 << 20))
         finally:
             os.close(handle)
     except FileNotFoundError:
         return SessionFacts(name, None, size, live, "no_metadata") if os.path.lexists(path) else None
     except (BadRecord, OSError):
         return SessionFacts(name, None, size, live, "corrupted_metadata")
-    return SessionFacts(name, updated_at, size, live, "mount_inside" if mounted else "", stamp)
+    records[name] = record
+    return SessionFacts(name, record.updated_at, size, live, "mount_inside" if mounted else "", stamp)
 
 
 def _stamp(info: os.stat_result) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -151,6 +152,31 @@ def test_large_data_is_not_held_twice(base: BaseMemory) -> None:
     state.keep(live.address, SIZE)
     private = sum(end - start for start, end in state.written(live.address, SIZE))
     assert private < 2 * CHUNK
+    live.close()
+    state.close()
+
+
+def test_zeros_take_no_room(base: BaseMemory) -> None:
+    """What the guest freed is filled with zeros before a snapshot."""
+    state = GuestMemory(base)
+    live = _attached(state)
+    live.write(15 * CHUNK, b"\x05" * (20 * CHUNK))
+    state.keep(live.address, SIZE)
+    state.capture((), everything=True)
+    live.write(15 * CHUNK, bytes(20 * CHUNK))
+    live.write(18 * CHUNK + 3, b"not all")
+    live.write(2 * CHUNK, bytes(3 * CHUNK))  # other than the base
+    state.keep(live.address, SIZE)
+    captured = state.capture(())
+    contents = [later.read(n * PAGES, PAGES) for n, later in captured.whole]
+    contents += [later.read(n, 1) for n, later in captured.pages]
+    assert sum(map(len, filter(None, contents))) <= 4 * CHUNK, "zeros beyond the base are not stored"
+    assert os.fstat(state._overlay.fd).st_blocks * 512 < 3 * CHUNK, "it was given back"
+    live.write(16 * CHUNK, b"again")
+    state.keep(live.address, SIZE)
+    again = _attached(state)
+    assert again.bytes() == live.bytes()
+    again.close()
     live.close()
     state.close()
 

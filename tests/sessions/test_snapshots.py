@@ -773,6 +773,19 @@ def test_a_restore_gives_the_same_memory_whichever_way_it_goes(sessions: Opened,
     assert patched == 7
 
 
+def test_what_the_guest_freed_is_not_stored(sessions: Opened, root: Path) -> None:
+    session_id, sandbox = sessions.create()
+    say(sandbox, "import os; x = 1; data = os.urandom(40 << 20); many = [os.urandom(5000) for _ in range(4000)]")
+    full = create_snapshot(session_id, root)
+    assert full.stored_bytes > 60 << 20
+    say(sandbox, "del data, many")
+    create_snapshot(session_id, root)
+    delete_snapshot(full.snapshot_id, root)
+    collect_snapshots(root)
+    assert sum(f.stat().st_size for f in (store(root) / "packs").iterdir()) < 10 << 20
+    assert say(sandbox, "print(x, len(bytearray(100 << 20)))") == f"1 {100 << 20}"
+
+
 def _laid_out(memory: GuestMemory) -> bytes:
     """What an instance would see."""
     with mmap.mmap(-1, memory.size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as there:

@@ -158,7 +158,7 @@ class Store:
         for mount in mounts:
             wasi.preopen_dir(str(mount.host), mount.guest, mount.writable)
         self.raw.set_wasi(wasi)
-        self.raw.set_limits(memory_size=memory_limit, instances=8, memories=4, tables=16, table_elements=1 << 20)
+        self.limit_memory(memory_limit)
         self.raw.set_epoch_deadline(NO_DEADLINE)
         if eng.metered:
             self.set_fuel(NO_DEADLINE)
@@ -275,6 +275,10 @@ class Store:
         missing = size - self.memory_size(memory)
         if missing > 0:
             memory.grow(self.raw, -(-missing // PAGE))
+
+    def limit_memory(self, most: int) -> None:
+        """Let no memory grow beyond this."""
+        self.raw.set_limits(memory_size=most, instances=8, memories=4, tables=16, table_elements=1 << 20)
 
     def get_global(self, item: Any) -> int:
         """An exported global's value."""

@@ -131,6 +131,7 @@ class Instance:
         rest: AtRest,
     ) -> None:
         self._handlers, self._memory = handlers, memory
+        self._most = limits.memory_bytes
         self._engine = engine
         self._run: Run | None = None
         self.store = store = Store(engine, mounts, ["python"], env, limits.memory_bytes)
@@ -149,15 +150,15 @@ class Instance:
             self._call = store.caller(exports[_CALL], "i", "i")
             self._clear = store.caller(exports[_CLEAR], "")
             store.on_epoch(self._on_epoch)
-            self._lay_memory(rest, limits.memory_bytes)
+            self._lay_memory(rest)
         except BaseException:
             store.close()
             raise
 
-    def _lay_memory(self, rest: AtRest, most: int) -> None:
-        if self._memory.size > most:
+    def _lay_memory(self, rest: AtRest) -> None:
+        if self._memory.size > self._most:
             raise SandboxError(
-                f"the guest's memory has {self._memory.size:,} bytes, and the limit is {most:,}; raise memory_bytes"
+                f"the guest's memory has {self._memory.size:,} bytes, the limit is {self._most:,}; raise memory_bytes"
             )
         self.store.memory_grow_to(self._linear, self._memory.size)
         self._address = self.store.memory_address(self._linear)
@@ -166,6 +167,10 @@ class Instance:
         self._interposer.set("clock_offset", self._clock_offset)
         self._entry = rest.entry
         self.lost_files = self._interposer.reopen(rest.files) if rest.files else []
+
+    def let_grow(self, may: bool) -> None:
+        """Whether the guest's memory may grow, up to its limit."""
+        self.store.limit_memory(self._most if may else self.memory_span[1])
 
     # ---- turns
 

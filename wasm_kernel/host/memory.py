@@ -41,10 +41,13 @@ CHUNK = 65536
 _PAGE = mmap.PAGESIZE
 _PROT_RW = mmap.PROT_READ | mmap.PROT_WRITE
 _MAP_FIXED = 0x10
+_PUNCH_HOLE = 0x01 | 0x02  # and keep the size
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+if hasattr(_libc, "fallocate"):
+    _libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 _libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 
 # Without giving up the GIL: for copies of a few pages that costs more than the copy.
@@ -137,7 +140,10 @@ class EmptyBase:
 
 
 # What the overlay knows of a page.
-_ELSEWHERE, _COPIED, _MAPPED = 0, 1, 2  # not in it; in it, and private in the live memory; in it, and mapped from it
+_ELSEWHERE = 0  # not in it
+_COPIED = 1  # in it, and private in the live memory
+_MAPPED = 2  # in it, and mapped from it
+_ZEROS = 3  # the same, and a hole: reading it there would fill it
 
 _LONG = CHUNK  # stretches from this length on are mapped when they are new
 _VERY_LONG = 16 * CHUNK  # and from this length on whenever they are written again
@@ -172,13 +178,16 @@ class Overlay:
         self.states.extend(bytes(size // _PAGE - len(self.states)))
 
     def has(self, first: int, count: int) -> bool:
-        """Whether all of these pages are in it."""
+        """Whether all of these pages can be read from it."""
         states = self.states[first : first + count]
-        return len(states) == count and _ELSEWHERE not in states
+        return len(states) == count and _ELSEWHERE not in states and _ZEROS not in states
 
     def page(self, page: int) -> bytes | None:
         """A page's content; None: it is not in the overlay."""
-        return ctypes.string_at(self.view + page * _PAGE, _PAGE) if self.has(page, 1) else None
+        state = self.states[page] if page < len(self.states) else _ELSEWHERE
+        if state == _ZEROS:
+            return bytes(_PAGE)
+        return ctypes.string_at(self.view + page * _PAGE, _PAGE) if state else None
 
     def _unmap(self) -> None:
         if self.size:
@@ -238,6 +247,8 @@ class GuestMemory:
         overlay = self._overlay
         if self.base.size:
             _map(address, self.base.size, self.base.fd, 0)
+        for start, end in _stretches(_ZEROS, overlay.states):
+            _map(address + start * _PAGE, (end - start) * _PAGE, overlay.fd, start * _PAGE)
         for start, end in _stretches(_MAPPED, overlay.states):
             if end - start >= _WORTH_MAPPING:
                 _map(address + start * _PAGE, (end - start) * _PAGE, overlay.fd, start * _PAGE)
@@ -279,7 +290,8 @@ class GuestMemory:
         for page in single:
             at = address + page * _PAGE
             memmove(at + to_view, at, _PAGE)
-            states[page] = states[page] or _COPIED
+            if states[page] != _MAPPED:
+                states[page] = _COPIED
         if len(resting) > _RESTING_SPANS:
             chunks = sorted({(start - address) // CHUNK for start in resting})
             long += [(address + c * CHUNK, min(address + (c + 1) * CHUNK, address + size)) for c in chunks]
@@ -298,9 +310,14 @@ class GuestMemory:
     def _map_stretch(self, address: int, start: int, end: int) -> None:
         """Copy a stretch to the overlay and map it from there, which drops the private copies."""
         self._change(range(start // _PAGE, end // _PAGE))
-        write_memory(self._overlay.fd, address + start, end - start, start)
-        _map(address + start, end - start, self._overlay.fd, start)
-        self._overlay.states[start // _PAGE : end // _PAGE] = bytes([_MAPPED]) * ((end - start) // _PAGE)
+        overlay = self._overlay
+        for at, until, zeros in _parts(address, start, end):
+            hole = zeros and _punch_hole(overlay.fd, at, until - at)
+            if not hole:
+                write_memory(overlay.fd, address + at, until - at, at)
+            state = _ZEROS if hole else _MAPPED
+            overlay.states[at // _PAGE : until // _PAGE] = bytes([state]) * ((until - at) // _PAGE)
+        _map(address + start, end - start, overlay.fd, start)
 
     def written(self, address: int, size: int) -> list[Span]:
         """The pages that are private copies in the live memory at ``address``, as ascending spans of addresses."""
@@ -414,6 +431,24 @@ class GuestMemory:
     def close(self) -> None:
         """Release the overlay, unless a capture still reads it. No instance may still be attached."""
         self._overlay = Overlay()
+
+
+def _parts(address: int, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+    """A stretch in parts, and whether each holds only zeros."""
+    pieces = [(at, min(at + CHUNK, end)) for at in range(start, end, CHUNK)]
+    for zeros, some in itertools.groupby(pieces, lambda piece: _only_zeros(address + piece[0], piece[1] - piece[0])):
+        first, *others = some
+        yield first[0], (others[-1] if others else first)[1], zeros
+
+
+def _only_zeros(address: int, length: int) -> bool:
+    """Whether a stretch of pages holds nothing else."""
+    return not any(ctypes.string_at(address, 16)) and _libc.memcmp(address, address + 16, length - 16) == 0
+
+
+def _punch_hole(fd: int, start: int, length: int) -> bool:
+    """Have part of a file read as zeros that take no room; whether that can be done here."""
+    return hasattr(_libc, "fallocate") and _libc.fallocate(fd, _PUNCH_HOLE, start, length) == 0
 
 
 def give_back() -> None:

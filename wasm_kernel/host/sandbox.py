@@ -34,6 +34,7 @@ from wasm_kernel.model.policy import ExecutionPolicy
 OnInput = Callable[[wire.InputRequest], str]
 
 _HELP_SECONDS = 10.0  # for complete, inspect and is_complete
+_MOST_SCRUBBED = 512 << 20  # bytes: so much more memory is in use for a moment
 _CALLER_FIRST = 0.002
 _REPLY_ROOM = 16 << 20  # a reply may be this much larger than display_max_bytes
 
@@ -192,19 +193,33 @@ class Sandbox:
     # ---- snapshots
 
     def begin_capture(
-        self, deliver: Deliver, split: Container[int], *, everything: bool, files_differ: Callable[[], bool]
+        self,
+        deliver: Deliver,
+        split: Container[int],
+        *,
+        everything: bool,
+        files_differ: Callable[[], bool],
+        scrub: bool = False,
     ) -> None:
-        """Deliver a `Captured` of the guest at rest: what changed since the capture before, or all of it."""
-        self._submit(_Job(lambda: self._captured(split, everything, files_differ), deliver))
+        """Deliver a `Captured` of the guest at rest: what changed since the capture before, or all of it.
+
+        ``scrub``: without what the guest has freed; for snapshots that stay, because it takes a moment.
+        """
+        self._submit(_Job(lambda: self._captured(split, everything, files_differ, scrub), deliver))
 
     def capture(self, split: Container[int] = (), *, everything: bool = False) -> Captured:
-        """The same, waited for."""
-        captured: Captured = self._wait(lambda: self._captured(split, everything), None)
+        """The same with ``scrub``, waited for."""
+        captured: Captured = self._wait(lambda: self._captured(split, everything, lambda: False, True), None)
         return captured
 
     def _captured(
-        self, split: Container[int], everything: bool, files_differ: Callable[[], bool] = lambda: False
+        self, split: Container[int], everything: bool, files_differ: Callable[[], bool], scrub: bool
     ) -> Captured:
+        if scrub and self._instance is not None and not self._fresh:
+            self._instance.let_grow(False)
+            self._ask({"op": "scrub", "most": _MOST_SCRUBBED}, (), None)
+            if self._instance is not None:
+                self._instance.let_grow(True)
         self._keep()
         if not self._kept:
             raise SandboxError("the guest's memory could not be kept: there is no room for it")

@@ -136,8 +136,8 @@ class Timeline:
                 kernel = self._kernel
                 kernel.loop.call_soon_threadsafe(lambda: kernel.home.has_begun(kernel.live))
 
-    async def _capture(self) -> Captured:
-        """Called with the guest's lock held."""
+    async def _capture(self, *, scrub: bool = False) -> Captured:
+        """Called with the guest's lock held. ``scrub``: without what the guest has freed."""
         recorder = self._recorder
         everything = recorder.begin_capture()
         guest: Captured = await self._kernel.in_guest(
@@ -147,6 +147,7 @@ class Timeline:
                 everything=everything,
                 # Not only the cell changes files: somebody may have uploaded one, and an undo must not take it away.
                 files_differ=recorder.files_differ,
+                scrub=scrub,
             ),
             None,
         )
@@ -258,7 +259,7 @@ class Timeline:
         kernel = self._kernel
         async with kernel.guest:
             await self.awake()
-            guest = await self._capture()
+            guest = await self._capture(scrub=True)
             self._recorder.expect_files()
             pending = _Pending(guest, "user", kernel.execution_count + 1, self._variables, {}, label)
             self._enqueue(pending)
@@ -393,7 +394,7 @@ class Timeline:
         if not self.on or self._released is not None or sandbox.fresh or sandbox.next_task is not None:
             return False
         # Always: widgets and background tasks may have changed something since the last checkpoint.
-        guest = await self._capture()
+        guest = await self._capture(scrub=True)
         self._recorder.expect_files()
         pending = self._enqueue(_Pending(guest, "checkpoint", kernel.execution_count, self._variables, {}))
         try:

@@ -285,8 +285,8 @@ def export_command(options: argparse.Namespace) -> int:
     root = root_of(options)
     snapshot_id = snapshot_of(root, options.snapshot)
     target = target_of(options, f"{snapshot_id}.snapshot")
-    with progress("Exporting"):
-        path = export_snapshot(snapshot_id, target, root)
+    with progress("Exporting") as update:
+        path = export_snapshot(snapshot_id, target, root, on_progress=update)
     written = path.stat().st_size
     if options.json:
         show_json({"snapshot_id": snapshot_id, "path": path, "size_bytes": written})
@@ -300,8 +300,8 @@ def import_command(options: argparse.Namespace) -> int:
     from wasm_kernel.sessions.snapshots import import_snapshot
 
     root = root_of(options, make=True)
-    with progress("Importing"):
-        session_id, snapshot = import_snapshot(options.file, root, logger=quiet())
+    with progress("Importing") as update:
+        session_id, snapshot = import_snapshot(options.file, root, on_progress=update, logger=quiet())
     if options.json:
         show_json({"session_id": session_id, "snapshot_id": snapshot.snapshot_id, "path": root / session_id})
     else:

@@ -6,11 +6,23 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 _WORTH_IT = 1 << 20
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+
+
+class Each(Protocol):
+    """A way to do the same with many items, whose bytes together are ``size``."""
+
+    def __call__(self, work: Callable[[_T], _R], items: Sequence[_T], size: int) -> list[_R]:
+        """What ``work`` gives for each item, in order."""
+
+
+def one_by_one(work: Callable[[_T], _R], items: Sequence[_T], size: int) -> list[_R]:
+    """On this thread: where nobody waits, and others want the processor."""
+    return [work(item) for item in items]
 
 
 def abreast(work: Callable[[_T], _R], items: Sequence[_T], size: int) -> list[_R]:
@@ -19,7 +31,7 @@ def abreast(work: Callable[[_T], _R], items: Sequence[_T], size: int) -> list[_R
     When this returns or raises, no thread works on anything any more.
     """
     if size < _WORTH_IT or len(items) < 2:
-        return [work(item) for item in items]
+        return one_by_one(work, items, size)
     results: dict[int, _R] = {}
     left = deque(enumerate(items))
     errors: list[BaseException] = []

@@ -26,7 +26,7 @@ import zstandard
 
 from wasm_kernel.errors import BadManifest, DamagedChunk, StoreBusy
 from wasm_kernel.host import administrator, manifests, packs, sweep
-from wasm_kernel.host.abreast import abreast
+from wasm_kernel.host.abreast import Each, abreast, one_by_one
 from wasm_kernel.host.allowance import Allowance
 from wasm_kernel.host.chunkindex import ChunkIndex
 from wasm_kernel.host.ledger import sync_folder
@@ -68,14 +68,17 @@ class ChunkStore:
     # ---- chunks
 
     @contextlib.contextmanager
-    def take(self) -> Iterator[Take]:
-        """Put chunks and commit manifests; no collection runs meanwhile. What is not committed is as if never put."""
+    def take(self, *, hurry: bool = True) -> Iterator[Take]:
+        """Put chunks and commit manifests; no collection runs meanwhile. What is not committed is as if never put.
+
+        ``hurry``: with two threads, because somebody waits for it.
+        """
         with self.hold():
             self._index.refresh()
             if not self._synced:
                 self._index.sync()
                 self._synced = True
-            take = Take(self.folder, self._index, self._allowance())
+            take = Take(self.folder, self._index, self._allowance(), abreast if hurry else one_by_one)
             try:
                 yield take
             finally:
@@ -256,8 +259,9 @@ class Take:
         stored: New bytes so far, as they are on the disk.
     """
 
-    def __init__(self, folder: Path, index: ChunkIndex, allowance: Allowance) -> None:
+    def __init__(self, folder: Path, index: ChunkIndex, allowance: Allowance, each: Each) -> None:
         self.stored = 0
+        self._each = each
         self._allowance = allowance
         self._folder, self._packs, self._index = folder, folder / "packs", index
         self._writers: list[PackWriter] = []
@@ -275,7 +279,7 @@ class Take:
         size = sum(map(len, views))
         if any(len(view) > MAX_RAW for view in views):
             raise ValueError(f"a chunk has at most {MAX_RAW:,} bytes")
-        names = abreast(_name_of, views, size)
+        names: list[bytes] = self._each(_name_of, views, size)
         fresh = {name: view for name, view in zip(names, views, strict=True) if name != ZERO and name not in self._own}
         for name, place in self._index.locate(fresh).items():
             if self._is_there(place):
@@ -294,7 +298,7 @@ class Take:
             return packs.compress(view, local.compressor)
 
         for some in _portions(list(fresh.items())):
-            blobs = abreast(pack, [view for _, view in some], sum(len(view) for _, view in some))
+            blobs = self._each(pack, [view for _, view in some], sum(len(view) for _, view in some))
             for (name, view), (blob, codec) in zip(some, blobs, strict=True):
                 self._writer().add(name, blob, len(view), codec)
                 self._own.add(name)

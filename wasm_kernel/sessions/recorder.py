@@ -132,7 +132,7 @@ class Recorder:
         """
         unsaved = files is None
         try:
-            with self._lock, self.store.take() as take:
+            with self._lock, self.store.take(hurry=trigger != "checkpoint") as take:
                 if not self._last_is_there():
                     self._broken = True
                     self._forget_files()

@@ -84,9 +84,8 @@ def restore_snapshot(
         session_id = _group_of(store, snapshot_id)
         manifest = read_snapshot(store, session_id, snapshot_id)
     with _opened(session_id, root, logger, instead=manifest) as live:
-        if live.recorder.last is None or live.recorder.last.snapshot_id != snapshot_id:
-            count = live.recorder.last.execution_count if live.recorder.last is not None else 1
-            live.recorder.take("user", label="before restore", execution_count=count)
+        count = live.recorder.last.execution_count if live.recorder.last is not None else 1
+        live.recorder.take("user", label="before restore", execution_count=count)
         live.recorder.restore(manifest)
         restored = live.recorder.take(
             "user",
@@ -171,7 +170,7 @@ def _fork(
         take.commit(session_id, first.snapshot_id, first.to_json(), body)
         try:
             with catalog.staged_session(root, session_id, extra, logger) as folder:
-                SavedTree("app", folder).restore(files, lambda name, length: _piece(store, name, length))
+                SavedTree("app", folder).restore(files, lambda name, length: piece_of(store, name, length))
         except BaseException:
             store.remove_manifest(session_id, first.snapshot_id)
             raise
@@ -200,8 +199,17 @@ def newest_snapshot(root: Path, session_id: str) -> Snapshot | None:
 # ---- one file
 
 
-def export_snapshot(snapshot_id: str, target: Path | str, workspace_root: AnyRoot = None) -> Path:
-    """Write a snapshot to one file, which another machine with the same image can continue."""
+def export_snapshot(
+    snapshot_id: str,
+    target: Path | str,
+    workspace_root: AnyRoot = None,
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Write a snapshot to one file, which another machine with the same image can continue.
+
+    ``on_progress`` gets how many of its parts are written, and how many there are.
+    """
     import zstandard
 
     target = Path(target).absolute()
@@ -216,9 +224,12 @@ def export_snapshot(snapshot_id: str, target: Path | str, workspace_root: AnyRoo
             with os.fdopen(handle, "wb") as file:
                 with zstandard.ZstdCompressor(level=3).stream_writer(file, closefd=False) as packed:
                     packed.write(_MAGIC + _LENGTHS.pack(len(head), len(body)) + head + body)
-                    for name in sorted({name for name in chunks_of(body) if name != ZERO}):
+                    names = sorted({name for name in chunks_of(body) if name != ZERO})
+                    for done, name in enumerate(names, 1):
                         data = store.read_chunk(name)
                         packed.write(_PIECE.pack(name, len(data)) + data)
+                        if on_progress is not None:
+                            on_progress(done, len(names))
                 file.flush()
                 os.fsync(file.fileno())
                 Path(temporary).replace(target)
@@ -230,9 +241,16 @@ def export_snapshot(snapshot_id: str, target: Path | str, workspace_root: AnyRoo
 
 
 def import_snapshot(
-    source: Path | str, workspace_root: AnyRoot = None, *, logger: SandboxLogger | None = None
+    source: Path | str,
+    workspace_root: AnyRoot = None,
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
+    logger: SandboxLogger | None = None,
 ) -> tuple[str, Snapshot]:
-    """Make a new session of an exported snapshot; its id and its snapshot. What the file says is not trusted."""
+    """Make a new session of an exported snapshot; its id and its snapshot. What the file says is not trusted.
+
+    ``on_progress`` gets how many of its parts are stored, and how many there are.
+    """
     import zstandard
 
     root = catalog.prepared_root(workspace_root)
@@ -256,6 +274,7 @@ def import_snapshot(
                 )
             with contextlib.closing(snapshot_store(root)) as store, store.take() as take:
                 missing = {name for name in chunks_of(body) if name != ZERO}
+                count = len(missing)
                 lengths_in_memory = _lengths_in_memory(manifest)
                 while header := packed.read(_PIECE.size):
                     name, length = _PIECE.unpack(header + _exactly(packed, _PIECE.size - len(header)))
@@ -266,6 +285,8 @@ def import_snapshot(
                     if take.put(_exactly(packed, length)) != name:
                         raise BadSnapshot(f"{source} is damaged: a chunk is not what its name says")
                     missing.discard(name)
+                    if on_progress is not None:
+                        on_progress(count - len(missing), count)
                 if missing:
                     raise BadSnapshot(f"{source} is cut short: {len(missing)} chunks are missing")
                 session_id = _fork(root, store, take, manifest, body, None, _log(logger))
@@ -348,7 +369,8 @@ def prune_snapshots(
     root = existing_root(workspace_root)
     with contextlib.closing(snapshot_store(root)) as store:
         judged = [s for s in list_snapshots(root, session_id) if s.session_id not in spare]
-        doomed = _doomed(judged, policy, store.stored_bytes())
+        total = store.stored_bytes() if session_id is None else sum(s.stored_bytes for s in judged)
+        doomed = _doomed(judged, policy, total)
         freed = sum(s.stored_bytes for s in doomed)
         if not dry_run:
             for snapshot in doomed:
@@ -451,7 +473,8 @@ def _group_of(store: ChunkStore, snapshot_id: str) -> str:
     raise FileNotFoundError(f"there is no snapshot {snapshot_id}; list_snapshots() shows which there are")
 
 
-def _piece(store: ChunkStore, name: bytes, length: int) -> bytes:
+def piece_of(store: ChunkStore, name: bytes, length: int) -> bytes:
+    """A part of a saved file."""
     return bytes(length) if name == ZERO else store.read_chunk(name)[:length]
 
 

@@ -8,6 +8,7 @@ export HUB_PASSWORD=… HUB_ADMIN_PASSWORD=…    # at least 8 and 32 characters
 jupyterhub -f jupyterhub_config.py
 """
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -34,16 +35,55 @@ c.Spawner.environment = {
 }
 
 # ---- Servers nobody uses are stopped. The kernel saves variables before it ends: the next one goes on from there.
-c.JupyterHub.services = [
-    {
-        "name": "idle-culler",
-        "command": [sys.executable, "-m", "jupyterhub_idle_culler", "--timeout=3600"],
+culler = {
+    "name": "idle-culler",
+    "command": [sys.executable, "-m", "jupyterhub_idle_culler", "--timeout=3600"],
+}
+culler_role = {
+    "name": "idle-culler",
+    "services": ["idle-culler"],
+    "scopes": [
+        "list:users",
+        "read:users:activity",  # when a user was last there
+        "read:servers",  # when a server was last used
+        "delete:servers",
+    ],
+}
+
+# ---- Sessions nobody uses are archived and deleted, after their users were told. Who looks after that finds a page at
+# /services/wasm-kernel-hub/.
+pruner = {
+    "name": "wasm-kernel-hub",
+    "url": "http://127.0.0.1:10203",
+    "command": [sys.executable, "-m", "wasm_kernel.hub.app"],
+    "oauth_no_confirm": True,  # whoever may see the page is not asked whether it may know their name
+    "environment": {
+        "WASM_KERNEL_HUB_WORKSPACE_TEMPLATE": str(HOMES / "{username}/.local/share/wasm-kernel/workspace"),
+        "WASM_KERNEL_HUB_STATE_FOLDER": str(HOMES.parent / "wasm-kernel-hub"),
+        "WASM_KERNEL_HUB_ARCHIVE_FOLDER": str(HOMES.parent / "archives"),
+        "WASM_KERNEL_HUB_LOCKS_VISIBLE": "true",  # users' servers run on this very machine
+        "WASM_KERNEL_HUB_INTERVAL": "6h",
+        "WASM_KERNEL_HUB_POLICY": json.dumps({"max_age": "90d", "warn_before": "7d", "archive": True}),
+        "WASM_KERNEL_HUB_GROUP_POLICIES": json.dumps({"students": {"max_age": "30d", "max_total": "10G"}}),
+        "WASM_KERNEL_HUB_OPERATOR_GROUPS": json.dumps(["operators"]),
     },
-]
-c.JupyterHub.load_roles = [
-    {
-        "name": "idle-culler",
-        "services": ["idle-culler"],
-        "scopes": ["list:users", "read:users:activity", "read:servers", "delete:servers"],
-    },
-]
+}
+pruner_role = {
+    "name": "wasm-kernel-hub",
+    "services": ["wasm-kernel-hub"],
+    "scopes": [
+        "list:users",  # whose workspaces there are
+        "read:users:groups",  # whose policy is a group's; not needed without group policies
+        "read:servers",  # who has a running server
+    ],
+}
+# Administrators may see the page anyway; this group may, too.
+operators_role = {
+    "name": "wasm-kernel-operators",
+    "groups": ["operators"],
+    "scopes": ["access:services!service=wasm-kernel-hub"],
+}
+
+c.JupyterHub.services = [culler, pruner]
+c.JupyterHub.load_groups = {"operators": {"users": []}, "students": {"users": []}}
+c.JupyterHub.load_roles = [culler_role, pruner_role, operators_role]

@@ -26,7 +26,7 @@ from tests.browser.lab import PATIENCE, Lab, listen_to_interrupts, show_lab, wri
 from wasm_kernel.host.cache import cache_root
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "jupyterhub_config.py"
-USERS = ("ann", "bob", "admin")
+USERS = ("ann", "bob", "olga", "admin")
 _CONFIG = """
 load_subconfig({example!r})
 c.JupyterHub.bind_url = "http://127.0.0.1:{ports[0]}"
@@ -35,9 +35,13 @@ c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:{ports[2]}"
 c.JupyterHub.last_activity_interval = 2
 c.Spawner.args += ["--LabApp.expose_app_in_browser=True"]
 c.Spawner.environment["JUPYTERHUB_ACTIVITY_INTERVAL"] = "2"
+c.JupyterHub.load_groups["operators"]["users"] = ["olga"]
+c.Authenticator.allowed_users |= {{"olga"}}
 for service in c.JupyterHub.services:
     if service["name"] == "idle-culler":  # a test starts another, with the same rights, when it is time
         service["api_token"] = {culler_token!r}
+    if service["name"] == "wasm-kernel-hub":
+        service["url"] = "http://127.0.0.1:{ports[3]}"
 c.JupyterHub.services.append({{"name": "tests", "api_token": {token!r}}})
 c.JupyterHub.load_roles.append({{
     "name": "tests",
@@ -66,6 +70,11 @@ class Hub:
     token: str
     culler_token: str
     passwords: dict[str, str] = field(repr=False)
+
+    @property
+    def page(self) -> str:
+        """The operators' page."""
+        return f"{self.url}services/wasm-kernel-hub/"
 
     def home(self, user: str) -> Path:
         return self.folder / "homes" / user
@@ -143,7 +152,7 @@ class Hub:
 @contextlib.contextmanager
 def running_hub(folder: Path, proxy: Path, log_file: Path) -> Iterator[Hub]:
     """Start a hub; ``proxy`` is the folder of its proxy's command. All it writes is below ``folder``."""
-    ports = _free_ports(3)
+    ports = _free_ports(4)
     token, culler_token = secrets.token_hex(16), secrets.token_hex(16)
     passwords = dict.fromkeys(USERS, "password of users") | {"admin": "password of administrators, which is longer"}
     hub = Hub(f"http://127.0.0.1:{ports[0]}/", folder, log_file, token, culler_token, passwords)

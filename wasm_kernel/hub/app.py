@@ -35,6 +35,7 @@ from wasm_kernel.errors import ConfigurationError, WasmKernelError
 from wasm_kernel.hub.homes import Homes
 from wasm_kernel.hub.hubapi import GivenUsers, HubApi
 from wasm_kernel.hub.policies import Policies
+from wasm_kernel.hub.remote import Remote
 from wasm_kernel.hub.service import Arrangement, Directory, Service, Workplace
 from wasm_kernel.hub.work import Run
 from wasm_kernel.model.records import format_time
@@ -104,6 +105,11 @@ class WasmKernelHub(Application):
     open_metrics = Bool(False, help="Whether /metrics is for everybody, not only for tokens with access.").tag(
         config=True
     )
+    operator_groups = List(
+        Unicode(),
+        help="Groups whose members may use the page, besides administrators. The hub must let them in, too: give the "
+        "group a role with access:services!service=NAME.",
+    ).tag(config=True)
     users = List(
         Unicode(),
         help="Without a hub: users by name. With one: only these users.",
@@ -192,6 +198,12 @@ class WasmKernelHub(Application):
         return HubApi(url, token, groups=policies.needs_groups, only=self.users)
 
     def _workplace(self, directory: Directory) -> Workplace:
+        if self.remote:
+            if not isinstance(directory, HubApi):
+                raise ConfigurationError("remote needs a hub; let JupyterHub start this service")
+            public = os.environ.get("JUPYTERHUB_PUBLIC_HUB_URL", "").removesuffix("/").removesuffix("/hub")
+            token = os.environ.get("JUPYTERHUB_API_TOKEN", "")
+            return Remote(directory, self.proxy_url or public, token, start_servers=self.start_servers)
         return Homes(
             self.workspace_template,
             archive_folder=str(self._own_folder(self.archive_folder)) if self.archive_folder else "",
@@ -222,7 +234,12 @@ class WasmKernelHub(Application):
         ]
         handlers += [(url_path_join(prefix, path), *rest) for path, *rest in pages.handlers(service)]
         return web.Application(
-            handlers, cookie_secret=secrets.token_bytes(32), xsrf_cookies=True, hub_auth=auth, prefix=prefix
+            handlers,
+            cookie_secret=secrets.token_bytes(32),
+            xsrf_cookies=True,
+            hub_auth=auth,
+            prefix=prefix,
+            operator_groups=frozenset(self.operator_groups),
         )
 
     # ---- running

@@ -201,9 +201,9 @@ class WasmKernelHub(Application):
         if self.remote:
             if not isinstance(directory, HubApi):
                 raise ConfigurationError("remote needs a hub; let JupyterHub start this service")
-            public = os.environ.get("JUPYTERHUB_PUBLIC_HUB_URL", "").removesuffix("/").removesuffix("/hub")
+            proxy = urlparse(self.proxy_url or os.environ.get("JUPYTERHUB_PUBLIC_HUB_URL", ""))
             token = os.environ.get("JUPYTERHUB_API_TOKEN", "")
-            return Remote(directory, self.proxy_url or public, token, start_servers=self.start_servers)
+            return Remote(directory, f"{proxy.scheme}://{proxy.netloc}", token, start_servers=self.start_servers)
         return Homes(
             self.workspace_template,
             archive_folder=str(self._own_folder(self.archive_folder)) if self.archive_folder else "",

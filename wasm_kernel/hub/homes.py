@@ -47,6 +47,10 @@ class Homes:
         """Why nothing may be removed for this user now, or empty."""
         return LEFT_ALONE if user.running and not self._locks_visible else ""
 
+    def shift(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Homes are always there."""
+        return contextlib.nullcontext()
+
     async def do(self, user: HubUser, job: str, *, archive: bool = False, **arguments: Any) -> dict[str, Any]:
         """Do a job of `jobs`: its answer, ``{"missing": path}``, or ``{"problem": text}``."""
         order = {

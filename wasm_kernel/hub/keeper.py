@@ -18,6 +18,7 @@ When the service ends, so does the keeper, and its children.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -47,6 +48,8 @@ def main() -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the service ends us, when it is done
+    gc.freeze()  # children share what they do not touch, and do not live long enough to collect anything
+    gc.disable()
     orders = socket.socket(fileno=int(sys.argv[1]))
     children: dict[int, float] = {}
     while True:

@@ -88,6 +88,9 @@ class Workplace(Protocol):
     def obstacle(self, user: HubUser) -> str:
         """Why nothing may be removed for this user now, or empty."""
 
+    def shift(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """While the schedule's work is done: whatever has to be started for it is, and is stopped again."""
+
     async def do(self, user: HubUser, job: str, *, archive: bool = False, **arguments: Any) -> dict[str, Any]:
         """Do a job of `jobs`: its answer, ``{"missing": path}``, or ``{"problem": text}``. Nothing is raised."""
 
@@ -242,11 +245,12 @@ class Service:
     ) -> Run:
         """Do what a plan made now says, and tell users what will go."""
         given = rules_from(policy) if policy is not None else None
-        async with self._working:
+        whole = given is None and only is None and not dry_run
+        async with self._working, self._workplace.shift() if whole else contextlib.nullcontext():
             journal = _Journal(self._audit, actor, "prune", dry_run=dry_run)
             census = await self.census(fresh=True)
             rules = self._rules(census, given, users)
-            if given is None and only is None and not dry_run:
+            if whole:
                 await self._warn(census, rules, journal)
             plan = await self._plan(census, rules, warned=given is None)
 

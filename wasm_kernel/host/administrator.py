@@ -38,14 +38,15 @@ def _text(path: Path) -> str | None:
         return None
     except OSError as e:
         raise unusable(str(path), f"it cannot be read: {e.strerror}") from None
-    with os.fdopen(handle, "rb") as file:
+    try:
         problem = _problem(path, os.fstat(handle))
         if problem:
             raise unusable(str(path), problem)
-        try:
-            return file.read(_MAX_BYTES).decode()
-        except UnicodeDecodeError as e:
-            raise unusable(str(path), f"it is no UTF-8 text: {e.reason} at byte {e.start}") from None
+        return os.read(handle, _MAX_BYTES).decode()
+    except UnicodeDecodeError as e:
+        raise unusable(str(path), f"it is no UTF-8 text: {e.reason} at byte {e.start}") from None
+    finally:
+        os.close(handle)
 
 
 def _problem(path: Path, info: os.stat_result) -> str:

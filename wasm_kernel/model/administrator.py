@@ -120,7 +120,8 @@ def parse(text: str, source: str) -> Rules:
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
-        raise unusable(source, str(e)) from None
+        end = f"at line {text.count(chr(10)) + 1}, its end"
+        raise unusable(source, str(e).replace("at end of document", end)) from None
     maxima: dict[str, float] = {}
     rules: dict[str, Any] = {}
     for name, value in found.items():

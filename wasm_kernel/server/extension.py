@@ -143,6 +143,8 @@ class WasmKernelExtension(ExtensionApp):
 
     async def stop_extension(self) -> None:
         """The server ends."""
+        if not hasattr(self, "_sandboxes"):  # it could not be loaded
+            return
         if self._sandboxes is not None:
             await self._sandboxes.pool.close()
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -44,7 +44,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -66,6 +66,7 @@ from wasm_kernel.model.retention import Decision
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 _BATCH = 200  # sessions removed between two entries of the audit log
+_SNAPSHOT_BOUNDS = ("max_age_hours", "max_per_session", "max_total_bytes")
 _STALE = 10  # a census that much older than it should be is not shown; one that is a little older, while it is renewed
 
 Ids = Mapping[str, Collection[str]]
@@ -367,7 +368,8 @@ class Service:
         return found
 
     async def _thin(self, user: HubUser, rules: Rules, *, dry_run: bool = False) -> UserResult:
-        found = await self._workplace.do(user, "thin", policy=asdict(rules.snapshots), dry_run=dry_run)
+        bounds = {name: getattr(rules.snapshots, name) for name in _SNAPSHOT_BOUNDS}
+        found = await self._workplace.do(user, "thin", policy=bounds, dry_run=dry_run)
         return _result(user.name, found)
 
     async def _judged(

@@ -1,0 +1,111 @@
+"""The audit log: whole lines, the newest first, never too long."""
+
+from __future__ import annotations
+
+import json
+import resource
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wasm_kernel.hub.audit import AuditLog, Entry
+
+
+def entry(number: int, **more: str) -> Entry:
+    return Entry("2026-11-22T10:15:30.000000Z", f"run{number}", "schedule", "prune", **{"user": "ann", **more})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "audit.jsonl"
+
+
+def test_lines_are_json_and_for_the_owner_alone(path: Path) -> None:
+    AuditLog(path).append([entry(1, detail='a\n"b"\u2028')])
+    (line,) = path.read_bytes().splitlines()
+    assert json.loads(line)["detail"] == 'a\n"b"\u2028'
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_pages_the_newest_first(path: Path) -> None:
+    log = AuditLog(path)
+    log.append(entry(n) for n in range(10))
+    found, total = log.read(3, 2)
+    assert [e.run for e in found] == ["run7", "run6", "run5"]
+    assert total == 10
+
+
+def test_filters(path: Path) -> None:
+    log = AuditLog(path)
+    log.append([entry(1), entry(2, user="bob"), entry(3, result="failed"), entry(4, user='x", "user": "bob')])
+    assert [e.run for e in log.read(user="bob")[0]] == ["run2"]
+    assert [e.run for e in log.read(result="failed")[0]] == ["run3"]
+    assert log.read(user="bob", result="failed") == ([], 0)
+
+
+def test_a_file_that_is_long_is_put_aside_and_the_oldest_goes(path: Path) -> None:
+    log = AuditLog(path, max_bytes=1000, keep=2)
+    for n in range(40):
+        log.append([entry(n)])
+    assert sorted(p.name for p in path.parent.iterdir()) == ["audit.jsonl", "audit.jsonl.1", "audit.jsonl.2"]
+    assert all(p.stat().st_size < 1500 for p in path.parent.iterdir())
+    found, total = log.read(100)
+    assert [e.run for e in found] == [f"run{n}" for n in range(39, 39 - total, -1)]
+    assert 8 < total < 20
+
+
+def test_what_a_power_cut_left_spoils_nothing(path: Path) -> None:
+    log = AuditLog(path)
+    log.append([entry(1)])
+    path.write_bytes(path.read_bytes() + b'{"time": "2026-11')
+    log.append([entry(2)])
+    assert [e.run for e in log.read()[0]] == ["run2", "run1"]
+
+
+def test_lines_that_are_none_of_ours(path: Path) -> None:
+    log = AuditLog(path)
+    log.append([entry(1)])
+    path.write_bytes(path.read_bytes() + b'nonsense\n[1]\n{"a": 1}\n{"time": 3}\n\xff}\n')
+    assert [e.run for e in log.read()[0]] == ["run1"]
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """No file may get longer than this: as on a full disk, but the system says so by another number."""
+    import signal
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    was = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, was)
+
+
+def test_what_does_not_fit_is_not_there_at_all(path: Path, small_files: None) -> None:
+    log = AuditLog(path)
+    log.append([entry(1)])
+    with pytest.raises(OSError):
+        log.append([entry(n) for n in range(20)])
+    assert path.read_bytes().count(b"\n") == 1
+    log.append([entry(2)])
+    assert [e.run for e in log.read()[0]] == ["run2", "run1"]
+
+
+def test_many_write_at_once(path: Path) -> None:
+    log = AuditLog(path, max_bytes=20_000, keep=100)
+
+    def write(writer: int) -> None:
+        for n in range(20):
+            log.append([entry(n, user=f"u{writer}"), entry(n, user=f"u{writer}")])
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found, total = log.read(1000)
+    assert total == len(found) == 8 * 20 * 2

@@ -143,6 +143,7 @@ class EmptyBase:
 _ELSEWHERE = 0  # not in it
 _COPIED = 1  # in it, and private in the live memory
 _MAPPED = 2  # in it, and mapped from it
+_ZERO_PAGE = bytes(_PAGE)
 _ZEROS = 3  # the same, and a hole: reading it there would fill it
 
 _LONG = CHUNK  # stretches from this length on are mapped when they are new
@@ -186,7 +187,7 @@ class Overlay:
         """A page's content; None: it is not in the overlay."""
         state = self.states[page] if page < len(self.states) else _ELSEWHERE
         if state == _ZEROS:
-            return bytes(_PAGE)
+            return _ZERO_PAGE
         return ctypes.string_at(self.view + page * _PAGE, _PAGE) if state else None
 
     def _unmap(self) -> None:
@@ -211,25 +212,37 @@ class Later:
         overlay.readers.add(self)
 
     def read(self, first: int, count: int) -> bytes | None:
-        """Some pages, once; None: as in the base, or zeros beyond it."""
+        """A stretch of pages, once; None: as in the base, or zeros beyond it."""
         overlay, aside = self._overlay, self.aside
         numbers = range(first, first + count)
-        found: list[bytes | None]
         with overlay.lock:
             self.unread.difference_update(numbers)
             if overlay.has(first, count) and aside.keys().isdisjoint(numbers):
-                found = [ctypes.string_at(overlay.view + first * _PAGE, count * _PAGE)]
+                content = ctypes.string_at(overlay.view + first * _PAGE, count * _PAGE)
             else:
                 found = [aside.pop(page) if page in aside else overlay.page(page) for page in numbers]
-        if not any(found):
-            return None
-        content = b"".join(part or self._of_base(first + n, 1) for n, part in enumerate(found))
+                if not any(found):
+                    return None
+                content = b"".join(part or self._of_base(page, 1) for page, part in zip(numbers, found, strict=True))
         return None if content == self._of_base(first, count) else content
+
+    def read_each(self, pages: Sequence[int]) -> list[bytes | None]:
+        """Single pages, as `read` gives them, in less time."""
+        overlay, aside = self._overlay, self.aside
+        with overlay.lock:
+            self.unread.difference_update(pages)
+            found = [aside.pop(page) if page in aside else overlay.page(page) for page in pages]
+        return [
+            None if content is None or content == self._of_base(page, 1) else content
+            for page, content in zip(pages, found, strict=True)
+        ]
 
     def _of_base(self, page: int, count: int) -> bytes:
         start, length = page * _PAGE, count * _PAGE
-        there = max(0, min(length, self._base.size - start))
-        return (ctypes.string_at(self._base.view + start, there) if there else b"").ljust(length, b"\0")
+        there = min(length, self._base.size - start)
+        if there == length:
+            return ctypes.string_at(self._base.view + start, length)
+        return (ctypes.string_at(self._base.view + start, there) if there > 0 else b"").ljust(length, b"\0")
 
 
 class GuestMemory:
@@ -309,14 +322,17 @@ class GuestMemory:
 
     def _map_stretch(self, address: int, start: int, end: int) -> None:
         """Copy a stretch to the overlay and map it from there, which drops the private copies."""
-        self._change(range(start // _PAGE, end // _PAGE))
         overlay = self._overlay
         for at, until, zeros in _parts(address, start, end):
+            pages = range(at // _PAGE, until // _PAGE)
+            if zeros and overlay.states.count(_ZEROS, pages.start, pages.stop) == len(pages):
+                continue
+            self._change(pages)
             hole = zeros and _punch_hole(overlay.fd, at, until - at)
             if not hole:
                 write_memory(overlay.fd, address + at, until - at, at)
             state = _ZEROS if hole else _MAPPED
-            overlay.states[at // _PAGE : until // _PAGE] = bytes([state]) * ((until - at) // _PAGE)
+            overlay.states[pages.start : pages.stop] = bytes([state]) * len(pages)
         _map(address + start, end - start, overlay.fd, start)
 
     def written(self, address: int, size: int) -> list[Span]:

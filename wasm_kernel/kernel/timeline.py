@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Variables = dict[str, list[Any]]
 _MOST_NAMES = 20  # of what a cell changed, in the timeline
 _PAUSE = 0.05  # seconds without another cell before checkpoints are written
-_MOST_WAIT = 0.3  # however fast cells follow each other
+_MOST_WAIT = 1.0  # however fast cells follow each other
 _FEWEST = 2  # checkpoints that stay however large they are
 _COLLECT_EVERY = 100  # checkpoints that went
 _CLOSE_PATIENCE = 2.0  # seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -317,9 +318,15 @@ def _portions(parts: list[Part], count: int) -> Iterator[list[Part]]:
 
 def _put(take: Take, parts: list[Part], pages: int) -> Iterator[tuple[int, bytes | None]]:
     """Store chunks, or pages, and give their names; None: as in the base."""
-    contents = [later.read(number * pages, pages) for number, later in parts]
+    numbers = [number for number, _ in parts]
+    contents: list[bytes | None] = []
+    for later, some in itertools.groupby(parts, lambda part: part[1]):
+        if pages == 1:
+            contents += later.read_each([number for number, _ in some])
+        else:
+            contents += [later.read(number * pages, pages) for number, _ in some]
     names = iter(take.put_many([memoryview(content) for content in contents if content is not None]))
-    for (number, _), content in zip(parts, contents, strict=True):
+    for number, content in zip(numbers, contents, strict=True):
         yield number, None if content is None else next(names)
 
 

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,92 @@ class Session:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with running(tmp_path_factory.mktemp("server"), f"c.WasmKernel.limits = {{'disk': '{QUOTA}'}}\n") as made:
         yield made
+
+
+API = "wasm-kernel/api/v0"
+
+
+@dataclass
+class Api:
+    """Requests to the API of a server."""
+
+    server: Server
+
+    def __call__(self, method: str, path: str, body: Any = None, status: int = 200, **headers: str) -> Any:
+        """The answer's JSON; what is not answered as expected fails."""
+        answer = self.raw(method, path, body, **headers)
+        assert answer.status == status, (method, path, answer.status, answer.body[:2000])
+        if status >= 400:
+            assert answer.headers["Content-Type"] == "application/problem+json"
+            assert answer.json["status"] == status and answer.json["detail"]
+        return strict_json(answer.body) if answer.body else None
+
+    def raw(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        if body is not None:
+            given.setdefault("Content-Type", "application/json")
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body)
+        return self.server.request(method, f"{API}/{path}", body=data, headers=given)
+
+    def create(self, **wanted: Any) -> str:
+        made = self("POST", "sandboxes", wanted, 201)
+        assert made["state"] == "ready"
+        return str(made["sandbox_id"])
+
+    def run(self, sandbox_id: str, code: str, **wanted: Any) -> Any:
+        """A task that has ended."""
+        return self("POST", f"sandboxes/{sandbox_id}/tasks?wait=100", {"code": code, **wanted})
+
+    def value(self, sandbox_id: str, code: str) -> str:
+        """What an expression is."""
+        task = self.run(sandbox_id, code)
+        assert task["outcome"]["kind"] == "ok", task
+        return str(task["result"]["result"]["text/plain"])
+
+    def begin(self, sandbox_id: str, code: str) -> str:
+        """A task that runs, and has said so."""
+        text = f"print('begun')\n{code}"
+        task_id = str(self("POST", f"sandboxes/{sandbox_id}/tasks", {"code": text}, 202)["task_id"])
+        self.until(lambda: self("GET", f"sandboxes/{sandbox_id}/tasks/{task_id}")["events"])
+        return task_id
+
+    def events(self, sandbox_id: str, task_id: str, query: str = "") -> list[Any]:
+        answer = self.raw("GET", f"sandboxes/{sandbox_id}/tasks/{task_id}/events{query}")
+        assert answer.status == 200 and answer.headers["Content-Type"] == "application/x-ndjson"
+        return [strict_json(line) for line in answer.body.split(b"\n") if line]
+
+    def state(self, sandbox_id: str) -> str:
+        return str(self("GET", f"sandboxes/{sandbox_id}")["state"])
+
+    def until(self, what: Callable[[], Any], seconds: float = 60) -> None:
+        end = time.monotonic() + seconds
+        while not what():
+            assert time.monotonic() < end, "it did not come to that"
+            time.sleep(0.05)
+
+
+def strict_json(data: bytes) -> Any:
+    """JSON as other languages read it: no NaN, no half characters."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is no JSON")
+
+    found = json.loads(data.decode(), parse_constant=refuse)
+    json.dumps(found, ensure_ascii=False).encode()
+    return found
+
+
+@pytest.fixture(scope="session")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """The API of a server of its own, with room for four sandboxes."""
+    home = tmp_path_factory.mktemp("api")
+    settings = f"""
+c.WasmKernelExtension.max_live_sandboxes = 4
+c.WasmKernelExtension.archive_folder = {str(home / "archive")!r}
+c.WasmKernel.maxima = {{"memory": "1G", "timeout": "1h"}}
+"""
+    with running(home, settings) as server:
+        yield Api(server)
 
 
 @contextlib.contextmanager

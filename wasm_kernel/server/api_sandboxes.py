@@ -23,7 +23,7 @@ from wasm_kernel.server.problems import Problem
 from wasm_kernel.sessions.catalog import delete_session_workspace
 
 _MOST_TASKS = 100  # remembered per sandbox
-_MOST_TASK_BYTES = 128 << 20  # remembered of all
+_MOST_TASKS_IN_ALL, _MOST_TASK_BYTES = 2000, 128 << 20
 
 
 class Sandboxes:
@@ -164,17 +164,17 @@ class Sandboxes:
         task.add_done_callback(self._background.discard)
 
     def _forget_old_tasks(self, held: Held) -> None:
-        """Bound what is remembered: by number per sandbox, by space in all."""
+        """Bound what is remembered, per sandbox and in all."""
         for task in list(held.tasks.values())[:-_MOST_TASKS]:
             if task.done:
                 del held.tasks[task.task_id]
         ended = [(task, of.tasks) for of in self.pool.held.values() for task in of.tasks.values() if task.done]
-        space = sum(task.size for task, _ in ended)
+        count, space = len(ended), sum(task.size for task, _ in ended)
         for task, among in sorted(ended, key=lambda pair: pair[0].created_at):
-            if space <= _MOST_TASK_BYTES:
+            if count <= _MOST_TASKS_IN_ALL and space <= _MOST_TASK_BYTES:
                 return
             del among[task.task_id]
-            space -= task.size
+            count, space = count - 1, space - task.size
 
     async def interrupt(self, session_id: str, task_id: str) -> Task:
         """KeyboardInterrupt in a task, if it runs."""

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+
 from wasm_kernel.guest.wire import nested_deeper_than, without_surrogates
 from wasm_kernel.server.problems import Problem
 
@@ -140,8 +142,6 @@ def _from_text(text: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _check(value: Any, schema: Mapping[str, Any], name: str) -> None:
-    from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
-
     errors = list(Draft202012Validator(schema).iter_errors(value))
     if errors:
         raise Problem(400, _complaint(min(errors, key=lambda e: len(e.absolute_path)), name))

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from wasm_kernel import ExecutionPolicy
-from wasm_kernel.kernel.files import browser as module
+from wasm_kernel.kernel.files import exchange
+from wasm_kernel.kernel.files.acts import all_of
 from wasm_kernel.kernel.files.browser import Browser
 
 Scene = Callable[[Browser], Awaitable[None]]
@@ -27,9 +28,13 @@ def play(root: Path, scene: Scene, *, result: Any = None, checkpoint: bool = Tru
         kernel: Any = SimpleNamespace(
             loop=asyncio.get_running_loop(),
             live=SimpleNamespace(
-                folder=root, session_id="s", sandbox=SimpleNamespace(policy=ExecutionPolicy(**policy))
+                folder=root,
+                root=root.parent,
+                session_id=root.name,
+                sandbox=SimpleNamespace(policy=ExecutionPolicy(**policy)),
             ),
             home=SimpleNamespace(environ={}),
+            timeline=SimpleNamespace(settled=lambda: asyncio.sleep(0)),
             last_result=result,
             checkpoint=checkpoint,
             log=logging.getLogger("test"),
@@ -44,8 +49,7 @@ def play(root: Path, scene: Scene, *, result: Any = None, checkpoint: bool = Tru
 
 
 async def quiet(browser: Browser) -> None:
-    while browser._tasks:
-        await asyncio.gather(*browser._tasks)
+    await browser.acts.settled()
 
 
 async def choose(browser: Browser, *names: str) -> None:
@@ -60,8 +64,30 @@ async def press(browser: Browser, button: Any) -> None:
 
 
 def panel_button(browser: Browser, text: str) -> Any:
-    found = [w for w in module._all_of(browser._panel) if getattr(w, "description", None) == text]
+    found = [w for w in all_of(browser.panel.widget) if getattr(w, "description", None) == text]
     return found[0]
+
+
+def asked(browser: Browser) -> Any:
+    """What is in the panel of questions."""
+    return browser.panel.widget.children
+
+
+def said(browser: Browser) -> str:
+    return str(browser.acts._text.value)
+
+
+def about(browser: Browser) -> str:
+    """The preview."""
+    return str(browser._pane._about.value)
+
+
+def save(browser: Browser) -> Any:
+    return browser._exchange._save
+
+
+def upload_field(browser: Browser) -> Any:
+    return browser._exchange.uploads.children[-1].children[1].children[0]
 
 
 def sent(name: str, content: Any) -> dict[str, Any]:
@@ -75,11 +101,12 @@ def names(browser: Browser) -> list[str]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / "d").mkdir()
-    (tmp_path / "d" / "inner.txt").write_text("inside")
-    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
-    (tmp_path / "b.txt").write_text("hello")
-    return tmp_path
+    folder = tmp_path / "session"
+    (folder / "d").mkdir(parents=True)
+    (folder / "d" / "inner.txt").write_text("inside")
+    (folder / "a.csv").write_text("x,y\n1,2\n")
+    (folder / "b.txt").write_text("hello")
+    return folder
 
 
 def test_goes_in_and_out(root: Path) -> None:
@@ -103,13 +130,13 @@ def test_goes_in_and_out(root: Path) -> None:
 def test_previews_the_newest_selection(root: Path) -> None:
     async def scene(b: Browser) -> None:
         await choose(b, "a.csv")
-        assert "<th>x</th>" in b._about.value
+        assert "<th>x</th>" in about(b)
         b._list.index = (1,)
         b._list.index = (2,)
         await quiet(b)
-        assert "hello" in b._about.value
+        assert "hello" in about(b)
         await choose(b, "a.csv", "b.txt")
-        assert "2 selected" in b._about.value
+        assert "2 selected" in about(b)
 
     play(root, scene)
 
@@ -121,13 +148,13 @@ def test_a_changed_file_is_previewed_again_and_stays_selected(root: Path) -> Non
         (root / "aa.txt").write_text("")
         b.refresh()
         await quiet(b)
-        assert "good bye" in b._about.value
+        assert "good bye" in about(b)
         assert [names(b)[n] for n in b._list.index] == ["b.txt"]
         (root / "b.txt").unlink()
         b.refresh()
         await quiet(b)
         assert b._list.index == ()
-        assert "Select a file" in b._about.value
+        assert "Select a file" in about(b)
 
     play(root, scene)
 
@@ -149,25 +176,27 @@ def test_deletes_what_was_named_not_what_is_selected_by_then(root: Path) -> None
     async def scene(b: Browser) -> None:
         await choose(b, "a.csv", "d")
         await press(b, b._delete)
-        question = b._panel.children[0].value
+        question = asked(b)[0].value
         assert "a.csv" in question
         assert "all that is in it" in question
         await choose(b, "b.txt")
         await press(b, panel_button(b, "Delete"))
         assert sorted(p.name for p in root.iterdir()) == ["b.txt"]
-        assert "Deleted: d, a.csv" in b._message.value
+        assert "Deleted: d, a.csv" in said(b)
 
     play(root, scene)
 
 
-@pytest.mark.parametrize(("checkpoint", "said"), [(True, "%session undo"), (False, "cannot be undone")])
-def test_says_whether_a_delete_can_be_undone(root: Path, checkpoint: bool, said: str) -> None:
+@pytest.mark.parametrize(
+    ("checkpoint", "why"), [(True, "no checkpoint has it"), (False, "checkpoints are switched off")]
+)
+def test_says_whether_a_delete_can_be_undone(root: Path, checkpoint: bool, why: str) -> None:
     async def scene(b: Browser) -> None:
         await choose(b, "a.csv")
         await press(b, b._delete)
-        assert said in b._panel.children[0].value
+        assert why in asked(b)[0].value
         await press(b, panel_button(b, "Cancel"))
-        assert b._panel.children == ()
+        assert asked(b) == ()
         assert (root / "a.csv").exists()
 
     play(root, scene, checkpoint=checkpoint)
@@ -176,16 +205,16 @@ def test_says_whether_a_delete_can_be_undone(root: Path, checkpoint: bool, said:
 def test_makes_folders_renames_and_moves(root: Path) -> None:
     async def scene(b: Browser) -> None:
         await press(b, b._new)
-        b._panel.children[1].value = "new"
+        asked(b)[1].value = "new"
         await press(b, panel_button(b, "Make folder"))
         await choose(b, "a.csv")
         await press(b, b._rename)
-        b._panel.children[1].value = "c.csv"
+        asked(b)[1].value = "c.csv"
         await press(b, panel_button(b, "Rename"))
         await choose(b, "c.csv", "b.txt")
         await press(b, b._move)
-        assert "/app/new" in b._panel.children[1].options
-        b._panel.children[1].value = "/app/new"
+        assert "/app/new" in asked(b)[1].options
+        asked(b)[1].value = "/app/new"
         await press(b, panel_button(b, "Move"))
         assert sorted(p.name for p in (root / "new").iterdir()) == ["b.txt", "c.csv"]
 
@@ -196,20 +225,20 @@ def test_makes_folders_renames_and_moves(root: Path) -> None:
 def test_errors_show_in_the_widget(root: Path, name: str) -> None:
     async def scene(b: Browser) -> None:
         await press(b, b._new)
-        b._panel.children[1].value = name
+        asked(b)[1].value = name
         await press(b, panel_button(b, "Make folder"))
-        assert "wk-error" in b._message.value
-        assert b._panel.children
+        assert "wk-error" in said(b)
+        assert asked(b)
 
     play(root, scene)
 
 
 def test_even_faults_of_its_own_show(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(b: Browser) -> None:
-        monkeypatch.setattr(module.transfer, "downloads", lambda *a, **k: 1 / 0)
+        monkeypatch.setattr(exchange.transfer, "downloads", lambda *a, **k: 1 / 0)
         await choose(b, "a.csv")
-        await press(b, b._save)
-        assert "ZeroDivisionError" in b._message.value
+        await press(b, save(b))
+        assert "ZeroDivisionError" in said(b)
 
     play(root, scene)
 
@@ -218,9 +247,9 @@ def test_rename_does_not_overwrite(root: Path) -> None:
     async def scene(b: Browser) -> None:
         await choose(b, "a.csv")
         await press(b, b._rename)
-        b._panel.children[1].value = "b.txt"
+        asked(b)[1].value = "b.txt"
         await press(b, panel_button(b, "Rename"))
-        assert "already" in b._message.value
+        assert "already" in said(b)
         assert (root / "b.txt").read_text() == "hello"
 
     play(root, scene)
@@ -229,12 +258,12 @@ def test_rename_does_not_overwrite(root: Path) -> None:
 def test_downloads_without_a_server(root: Path) -> None:
     async def scene(b: Browser) -> None:
         await choose(b, "a.csv")
-        await press(b, b._save)
-        assert 'download="a.csv" href="data:' in b._panel.children[0].value
+        await press(b, save(b))
+        assert 'download="a.csv" href="data:' in asked(b)[0].value
         await choose(b, "a.csv", "d")
-        assert b._save.description == "Download zip"
-        await press(b, b._save)
-        assert 'download="files.zip"' in b._panel.children[0].value
+        assert save(b).description == "Download zip"
+        await press(b, save(b))
+        assert 'download="files.zip"' in asked(b)[0].value
 
     play(root, scene)
 
@@ -242,21 +271,20 @@ def test_downloads_without_a_server(root: Path) -> None:
 def test_uploads_by_message(root: Path) -> None:
     async def scene(b: Browser) -> None:
         await press(b, b._add)
-        field = b._panel.children[1].children[0]
-        field.value = (sent("new.txt", memoryview(b"abc")),)
+        upload_field(b).value = (sent("new.txt", memoryview(b"abc")),)
         await quiet(b)
         assert (root / "new.txt").read_bytes() == b"abc"
         await press(b, b._add)
-        b._panel.children[1].children[0].value = (sent("b.txt", memoryview(b"mine")),)
+        upload_field(b).value = (sent("b.txt", memoryview(b"mine")),)
         await quiet(b)
-        assert "There already" in b._panel.children[0].value
+        assert "There already" in asked(b)[0].value
         assert (root / "b.txt").read_text() == "hello"
         await press(b, panel_button(b, "Keep both"))
         assert (root / "b (2).txt").read_text() == "mine"
         await press(b, b._add)
-        b._panel.children[1].children[0].value = (sent("big", bytes(2 << 20)),)
+        upload_field(b).value = (sent("big", bytes(2 << 20)),)
         await quiet(b)
-        assert "do not fit" in b._message.value
+        assert "do not fit" in said(b)
         assert not (root / "big").exists()
 
     play(root, scene, workspace_bytes=1 << 20)
@@ -281,29 +309,31 @@ def test_marks_and_the_quota(root: Path) -> None:
 def test_hostile_names(tmp_path: Path) -> None:
     evil = "<img src=x onerror=alert(1)>"
     odd = [evil, '"onclick="x', "a\u202eb\x1b[31m\nc", "x" * 255, os.fsdecode(b"\xff\xfe.txt"), "back\\slash", "-rf"]
+    root = tmp_path / "session"
+    root.mkdir()
     for name in odd:
-        (tmp_path / name).write_text(evil)
-    (tmp_path / f"{evil}dir").mkdir()
+        (root / name).write_text(evil)
+    (root / f"{evil}dir").mkdir()
 
     async def scene(b: Browser) -> None:
         assert len(names(b)) == len(odd) + 1
         for name in [*odd, f"{evil}dir"]:
             await choose(b, name)
             assert len(b._selected) == 1
-            for button in (b._rename, b._move, b._delete, b._save):
+            for button in (b._rename, b._move, b._delete, save(b)):
                 await press(b, button)
-            for widget in module._all_of(b.widget):
+            for widget in all_of(b.widget):
                 if type(widget).__name__ == "HTML" and "onload" not in widget.value:
                     assert "<img" not in widget.value
                     assert "\u202e" not in widget.value
                     assert 'onclick="x' not in widget.value.replace("&quot;", "'")
         await press(b, b._open)
-        assert b._view.folder == f"{evil}dir"
+        assert b.view.folder == f"{evil}dir"
         await press(b, b._up)
         for name in odd:
             await choose(b, name)
             await press(b, b._delete)
             await press(b, panel_button(b, "Delete"))
-        assert [p.name for p in tmp_path.iterdir()] == [f"{evil}dir"]
+        assert [p.name for p in root.iterdir()] == [f"{evil}dir"]
 
-    play(tmp_path, scene)
+    play(root, scene)

@@ -18,14 +18,19 @@ import pytest
 from wasm_kernel.host.folder import PathRefused
 from wasm_kernel.kernel.files import contents, preview
 from wasm_kernel.kernel.files.listing import Entry
-from wasm_kernel.kernel.files.preview import Preview, image_size
+from wasm_kernel.kernel.files.media import SMALL, image_size
+from wasm_kernel.kernel.files.preview import Preview
+from wasm_kernel.kernel.files.transfer import Links
 
 EVIL = "<img src=x onerror=alert(1)>"
 
 
-def look(path: Path, name: str = "") -> Preview:
+LINKS = Links("/base/wasm-kernel/sessions/s")
+
+
+def look(path: Path, links: Links | None = None) -> Preview:
     kind = "link" if path.is_symlink() else "file"
-    return preview.preview(path.parent, Entry(name or path.name, kind, 0, 0))
+    return preview.preview(path.parent, Entry(path.name, kind, 0, 31), links)
 
 
 def write(folder: Path, name: str, data: bytes | str) -> Path:
@@ -99,10 +104,57 @@ def test_deep_json(tmp_path: Path, text: str) -> None:
 
 def test_pictures_go_by_their_bytes(tmp_path: Path) -> None:
     seen = look(write(tmp_path, "a.png", png(3, 2)))
-    assert (seen.format, seen.said) == ("png", "3 × 2 pixels")
-    assert look(write(tmp_path, "b.png", "<svg onload=alert(1)>")).image == b""
-    assert look(write(tmp_path, "huge.png", png(50_000, 50_000))).image == b""
-    assert look(write(tmp_path, "long.png", png(3, 2) + bytes(3 << 20))).image == b""
+    assert seen.said == "3 × 2 pixels"
+    assert 'src="data:image/png;base64,' in seen.markup
+    (tmp_path / "link.png").symlink_to("a.png")
+    assert look(tmp_path / "link.png").markup == seen.markup
+    for name, data in (("b.png", b"<svg onload=alert(1)>"), ("huge.png", png(50_000, 50_000))):
+        assert "<img" not in look(write(tmp_path, name, data), LINKS).markup
+
+
+def test_large_pictures_come_from_the_server(tmp_path: Path) -> None:
+    path = write(tmp_path, "large <b>.png", png(3, 2) + bytes(SMALL))
+    assert "too large to preview without" in look(path).said
+    assert f'src="{LINKS.base}/files/large%20%3Cb%3E.png?inline=1&amp;v=1f"' in look(path, LINKS).markup
+    with path.open("r+b") as file:
+        file.truncate(1 << 30)
+    assert "too large to preview" in look(path, LINKS).said
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "tag"),
+    [
+        ("a.wav", b"RIFF\0\0\0\0WAVEfmt ", "<audio controls"),
+        ("a.mp3", b"\xff\xfb\x90\x00", "<audio controls"),
+        ("a.flac", b"fLaC", "<audio controls"),
+        ("a.mp4", b"\0\0\0\x20ftypisom", "<video controls"),
+        ("a.webm", b"\x1aE\xdf\xa3", "<video controls"),
+        ("a.pdf", b"%PDF-1.7\n", '<object class="wk-document" type="application/pdf" data="'),
+    ],
+)
+def test_what_the_browser_plays_and_shows(tmp_path: Path, name: str, head: bytes, tag: str) -> None:
+    small = look(write(tmp_path, name, head + bytes(100)))
+    assert tag in small.markup
+    assert "base64," in small.markup
+    large = write(tmp_path, name, head + bytes(SMALL))
+    assert f"{LINKS.base}/files/{name}?inline=1" in look(large, LINKS).markup
+    assert "too large" in look(large).said
+    assert "0000  " in look(large).markup
+    other = look(write(tmp_path, name, EVIL), LINKS)
+    assert "0000  " in other.markup
+    assert tag not in other.markup
+
+
+def test_archives_are_bytes(tmp_path: Path) -> None:
+    assert "0000  50 4b" in look(write(tmp_path, "a.zip", b"PK\3\4")).markup
+
+
+def test_an_svg_is_drawn_only_when_asked(tmp_path: Path) -> None:
+    svg = b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>'
+    seen = look(write(tmp_path, "a.svg", svg))
+    assert "<img" not in seen.markup
+    assert seen.drawing == svg
+    assert look(write(tmp_path, "large.svg", svg + bytes(2 << 20))).drawing == b""
 
 
 def test_sizes_of_pictures() -> None:

@@ -93,14 +93,25 @@ def test_large_files_go_through_the_server(tmp_path: Path) -> None:
     assert made.href == f"{LINKS.base}/archive?path=bad%FF+name%23%3F.bin"
 
 
+def test_a_zip_larger_than_the_server_makes_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(bytes(1001))
+    for links in (Links("/s", zip_bytes=1000), Links("/s", zip_files=0)):
+        with pytest.raises(ConfigurationError, match="more than"):
+            transfer.downloads(tmp_path, ["a"], links, as_zip=True)
+
+
 def test_links_have_the_servers_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         notebook, "server_of", lambda environ: {"base_url": "/user/ann/", "url": "http://127.0.0.1:1/user/ann/"}
     )
     monkeypatch.setattr(
-        notebook, "ask_server", lambda server, environ, what: {"quota": {}} if "sessions/abc/" in what else None
+        notebook,
+        "ask_server",
+        lambda server, environ, what: (
+            {"quota": {}, "archive": {"max_bytes": 7, "max_files": 8}} if "sessions/abc/" in what else None
+        ),
     )
-    assert transfer.find_links({}, "abc") == Links("/user/ann/wasm-kernel/sessions/abc")
+    assert transfer.find_links({}, "abc") == Links("/user/ann/wasm-kernel/sessions/abc", 7, 8)
     assert transfer.find_links({}, "other") is None
     monkeypatch.setattr(notebook, "server_of", lambda environ: None)
     assert transfer.find_links({}, "abc") is None

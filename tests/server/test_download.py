@@ -140,7 +140,7 @@ def test_only_what_cannot_run_is_shown(session: Session) -> None:
     page = b"<script>alert(1)</script>"
     for name, kind in {
         "p.png": "image/png", "p.JPG": "image/jpeg", "p.gif": "image/gif", "p.webp": "image/webp",
-        "p.pdf": "application/pdf", "p.txt": "text/plain; charset=utf-8", "p.csv": "text/plain; charset=utf-8",
+        "p.pdf": "application/pdf", "p.wav": "audio/wav", "p.MP4": "video/mp4", "p.txt": "text/plain; charset=utf-8", "p.csv": "text/plain; charset=utf-8",
         "p.html": None, "p.svg": None, "p.xml": None, "p.xhtml": None, "p.js": None, "p": None, "png": None, "p.png.html": None,
     }.items():  # fmt: skip
         (session.folder / name).write_bytes(page)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -12,6 +13,8 @@ import pytest
 
 from tests.server.conftest import BASE, QUOTA, Server, Session
 from tests.sessions.helpers import make_session, tree
+from wasm_kernel import ExecutionPolicy, get_session_sandbox
+from wasm_kernel.host import ledger
 
 MiB = 1 << 20
 
@@ -108,6 +111,44 @@ def test_what_does_not_fit_is_refused_before_it_is_sent(session: Session) -> Non
     fits = Slow(session, "fits", 3, expect=True)
     assert fits.answer().startswith(b"HTTP/1.1 100 ")
     assert fits.end(b"abc") == 201
+
+
+def test_the_limits_of_the_kernel_that_runs_are_the_servers(session: Session) -> None:
+    """Those of the configuration hold while none does."""
+    with contextlib.closing(
+        get_session_sandbox(
+            session.id, policy=ExecutionPolicy(workspace_bytes=MiB, max_files=9), workspace_root=session.server.root
+        )
+    ) as sandbox:
+        assert session.put("b", bytes(2 * MiB)).status == 413
+        quota = session.server.get(session.url("list")).json["quota"]
+        assert (quota["limit"], quota["max_entries"]) == (MiB, 9)
+        sandbox._live.change_policy(ExecutionPolicy(workspace_bytes=3 * MiB, max_file_bytes=MiB))
+        refused = session.put("b", bytes(2 * MiB))
+        assert refused.status == 413 and "one may have 1,048,576" in refused.json["detail"]
+        chunked = session.put("b", (bytes(1000) for _ in range(2000)), Transfer_Encoding="chunked")
+        assert chunked.status == 413
+        assert session.put("b", bytes(MiB // 2)).status == 201
+        assert session.server.get(session.url("list")).json["quota"]["limit"] == 3 * MiB
+        sandbox.execute("import os; os.makedirs('.wasm-kernel/locks'); open('.wasm-kernel/locks/x', 'w')")
+        (session.folder / ".wasm-kernel" / "locks" / session.id).write_text(
+            '{"limits": {"disk": 1}}'
+        )  # as a guest may try
+        assert session.server.get(session.url("list")).json["quota"]["limit"] == 3 * MiB
+    assert session.server.get(session.url("list")).json["quota"]["limit"] == QUOTA
+    assert session.put("c", bytes(4 * MiB)).status == 201
+
+
+@pytest.mark.parametrize(
+    "told", [b"", b"{", b"[]", b'{"limits": 3}', b'{"limits": {"disk": "x"}}', b'{"limits": {"nothing": 1}}']
+)
+def test_a_lock_that_says_nothing_of_use(session: Session, told: bytes) -> None:
+    lock = ledger.lock_session(session.server.root, session.id)
+    try:
+        lock.path.write_bytes(told)
+        assert session.server.get(session.url("list")).json["quota"]["limit"] == QUOTA
+    finally:
+        lock.release()
 
 
 def test_uploads_under_way_are_counted(session: Session) -> None:

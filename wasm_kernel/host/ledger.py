@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from wasm_kernel.errors import SessionLocked
 from wasm_kernel.host.workspace import METADATA_NAME
@@ -31,6 +32,7 @@ from wasm_kernel.model.records import BadRecord, SessionRecord, parse_record
 STATE_FOLDER = ".wasm-kernel"
 _MAX_METADATA = 1 << 20
 _SYNC_EVERY = 30.0
+_MAX_TOLD = 1000  # bytes in a lock's file
 _PATIENCE = 0.1  # who only looks whether a session is live holds its lock for microseconds
 
 
@@ -154,6 +156,13 @@ class SessionLock:
     path: Path
     _handle: int
 
+    def tell(self, **facts: Any) -> None:
+        """Write down something about its use, for other processes: `told`."""
+        with contextlib.suppress(OSError, ValueError):
+            known = os.pread(self._handle, _MAX_TOLD, 0)
+            text = json.dumps({**json.loads(known), **facts})
+            os.pwrite(self._handle, text.ljust(len(known)).encode(), 0)  # in one go: who reads it gets this or the last
+
     def release(self) -> None:
         """Let others use the session."""
         if self._handle >= 0:
@@ -230,6 +239,18 @@ def is_live(root: Path, session_id: str) -> bool:
         return True
     finally:
         os.close(handle)
+
+
+def told(root: Path, session_id: str) -> dict[str, Any]:
+    """What the holder of a session's lock wrote down; nothing when nobody holds it."""
+    if not is_live(root, session_id):
+        return {}
+    try:
+        with (root / STATE_FOLDER / "locks" / session_id).open("rb") as file:
+            found = json.loads(file.read(_MAX_TOLD))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def forget_lock(root: Path, session_id: str) -> None:

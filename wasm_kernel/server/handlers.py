@@ -7,6 +7,7 @@ disk runs on threads, a block at a time: a client that is slow, or gone, holds n
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -21,7 +22,10 @@ from jupyter_server.utils import ensure_async
 from tornado import web
 from tornado.iostream import StreamClosedError
 
+from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.host import ledger
 from wasm_kernel.host.folder import BLOCK, Folder, Item, NewFile, PathRefused, components
+from wasm_kernel.model import limits
 from wasm_kernel.model.names import key_of, text_of
 from wasm_kernel.model.records import is_session_id
 from wasm_kernel.server import problems
@@ -138,6 +142,13 @@ class SessionHandler(ExtensionHandlerMixin, APIHandler):
             return Folder(self.session_path(session_id), backslashes=True)
         except OSError:
             raise Problem(404, f"there is no session {session_id}") from None
+
+    def measured(self, session_id: str) -> Quota:
+        """What a session has and may have: by the limits of the kernel that uses it, else by those of the settings."""
+        policy, told = self.ours.policy, ledger.told(self.ours.root, session_id).get("limits")
+        with contextlib.suppress(ConfigurationError, AttributeError):
+            policy = limits.changed(policy, told or {})
+        return measure(self.session_path(session_id), policy)
 
     # ---- answering
 
@@ -276,11 +287,13 @@ class FileHandler(SessionHandler):
         free = quota.free - self.ours.reservations.of(session_id) + (self._replaces or 0)
         if quota.entries >= quota.max_entries and self._replaces is None:
             raise Problem(413, f"the session has {quota.entries:,} files and folders, as many as it may have")
+        if length is not None and length > quota.max_file:
+            raise Problem(413, f"the file has {length:,} bytes; one may have {quota.max_file:,}", limit=quota.max_file)
         if length is not None and length > free:
             raise self._too_large(length, free, quota)
         if length is not None and length > disk:
             raise Problem(507, f"the file has {length:,} bytes; the server's disk has room for {disk:,}")
-        self._left, self._length = min(free, disk), length
+        self._left, self._length = min(free, disk, quota.max_file), length
         self._promise(session_id, length or 0)
         try:
             with as_problems():
@@ -308,9 +321,8 @@ class FileHandler(SessionHandler):
                 pass  # creating it says what is wrong
         if replaces is not None and not overwrite:
             raise Problem(409, f"there is a file {path!r} already; overwrite=1 replaces it")
-        folder = self.session_path(session_id)
-        disk = os.statvfs(folder)
-        return measure(folder, self.ours.policy), disk.f_bavail * disk.f_frsize, replaces
+        disk = os.statvfs(self.session_path(session_id))
+        return self.measured(session_id), disk.f_bavail * disk.f_frsize, replaces
 
     def _create(self, session_id: str, path: str, overwrite: bool) -> NewFile:
         with self.open_folder(session_id) as folder:
@@ -338,7 +350,7 @@ class FileHandler(SessionHandler):
         try:
             with as_problems():
                 if self._left < 0:
-                    raise Problem(413, "the session, or the server's disk, has no room for more")
+                    raise Problem(413, "the session, or the server's disk, has no room for more, or for one so large")
                 if len(self._buffer) >= BLOCK:
                     await self._write()
         except Exception as e:  # noqa: BLE001 - tornado would end the connection without an answer
@@ -415,7 +427,7 @@ class FileHandler(SessionHandler):
             if target:
                 folder.move(path, target)
                 return
-            quota = measure(self.session_path(session_id), self.ours.policy)
+            quota = self.measured(session_id)
             if quota.entries >= quota.max_entries:
                 raise Problem(413, f"the session has {quota.entries:,} files and folders, as many as it may have")
             folder.make_folder(path, exist_ok=False)
@@ -523,7 +535,7 @@ class ListHandler(SessionHandler):
                     items, total = page(folder.items(recursive=False), query)
             else:
                 items, total = page(top.items(recursive=False), query)
-        quota = measure(self.session_path(session_id), self.ours.policy)
+        quota = self.measured(session_id)
         above = f"{path}/" if path else ""
         return json.dumps(
             {
@@ -538,6 +550,8 @@ class ListHandler(SessionHandler):
                     "limit": quota.limit,
                     "entries": quota.entries,
                     "max_entries": quota.max_entries,
+                    "max_file": quota.max_file,
                 },
+                "archive": {"max_bytes": self.ours.bounds.max_bytes, "max_files": self.ours.bounds.max_files},
             }
         )

@@ -19,6 +19,13 @@ _INLINE = {
     "gif": "image/gif",
     "webp": "image/webp",
     "pdf": "application/pdf",
+    "wav": "audio/wav",
+    "mp3": "audio/mpeg",
+    "ogg": "audio/ogg",
+    "flac": "audio/flac",
+    "m4a": "audio/mp4",
+    "mp4": "video/mp4",
+    "webm": "video/webm",
     **dict.fromkeys(
         ("txt", "text", "log", "md", "csv", "tsv", "json", "py", "toml", "yaml", "yml", "ini", "cfg"), _TEXT
     ),

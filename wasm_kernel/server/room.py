@@ -18,6 +18,7 @@ class Quota:
     limit: int
     entries: int
     max_entries: int
+    max_file: int
 
     @property
     def free(self) -> int:
@@ -30,7 +31,7 @@ def measure(folder: Path, policy: ExecutionPolicy) -> Quota:
     found = survey(folder)
     coming = [what[1] for name, what in found.files.items() if name.rpartition("/")[2].startswith(TEMPORARY)]
     used = max(0, found.used_bytes - sum(coming)) if found.complete else None
-    return Quota(used, policy.workspace_bytes, found.entries - len(coming), policy.max_files)
+    return Quota(used, policy.workspace_bytes, found.entries - len(coming), policy.max_files, policy.max_file_bytes)
 
 
 class Reservations:

@@ -13,13 +13,11 @@ from tornado.template import Template
 from wasm_kernel.model.names import key_of, text_of
 from wasm_kernel.server.handlers import SessionHandler
 from wasm_kernel.server.problems import as_problems
-from wasm_kernel.server.room import Quota, measure
-
-_MOST = 10**15 - 1  # bytes; more is as good as this much
+from wasm_kernel.server.room import Quota
 
 
 class UploadHandler(SessionHandler):
-    """The page. ``path``: which folder. ``free``: how much room it has, by whoever knows better than this server."""
+    """The page. ``path``: which folder."""
 
     content_type = "text/html; charset=utf-8"
     _nonce = ""
@@ -38,14 +36,15 @@ class UploadHandler(SessionHandler):
     async def get(self, session_id: str) -> None:
         """The page."""
         path = self.checked(self.argument("path"))
-        free = self.number("free", _MOST, _MOST)
         with as_problems():
             quota = await self.ours.in_thread(self._look, session_id, path)
+        session = f"{self.base_url.rstrip('/')}/wasm-kernel/sessions/{session_id}"
         config = {
-            "files": f"{self.base_url.rstrip('/')}/wasm-kernel/sessions/{session_id}/files/",
+            "files": f"{session}/files/",
+            "list": f"{session}/list?limit=0",
             "key": key_of(path),
-            "free": min(quota.free, free),
-            "max_file": self.ours.policy.max_file_bytes,
+            "free": quota.free,
+            "max_file": quota.max_file,
             "xsrf": self.xsrf_token.decode(),
         }
         self._nonce = secrets.token_urlsafe(16)
@@ -60,7 +59,7 @@ class UploadHandler(SessionHandler):
             if path:
                 with folder.enter(path):
                     pass
-        return measure(self.session_path(session_id), self.ours.policy)
+        return self.measured(session_id)
 
 
 def _shown(path: str) -> str:

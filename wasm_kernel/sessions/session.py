@@ -16,6 +16,7 @@ from wasm_kernel.guest import wire
 from wasm_kernel.host import administrator, image, packages
 from wasm_kernel.host.ledger import RecordKeeper, SessionLock, read_record
 from wasm_kernel.host.sandbox import Sandbox
+from wasm_kernel.model import limits
 from wasm_kernel.model.outcome import OutcomeKind, SandboxResult
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import BadRecord, format_time
@@ -36,6 +37,7 @@ class LiveSession:
         self.session_id, self.folder, self.policy = session_id, folder, policy
         self.sandbox = Sandbox(img, folder, policy, packages.prepare(folder.parent, session_id))
         self._lock = lock
+        self._tell_limits()
         self._keeper = RecordKeeper(folder)
         self._handles = 0
         self._guard = threading.Lock()
@@ -93,6 +95,11 @@ class LiveSession:
         policy = administrator.permitted(policy)
         self.sandbox.change_policy(policy)
         self.policy = policy
+        self._tell_limits()
+
+    def _tell_limits(self) -> None:
+        """Others, who put files there, keep to the same limits."""
+        self._lock.tell(limits={name: limits.current(self.policy, name) for name in ("disk", "file", "files")})
 
     def refresh(self, result: SandboxResult, logger: SandboxLogger) -> None:
         """Write down that code ran. Never fails the execution; a session without metadata stays without."""

@@ -1,7 +1,8 @@
 const root = this.closest('.wk-files');
 if (root && !root.dataset.wk) {
   root.dataset.wk = 1;
-  root.setAttribute('data-lm-suppress-shortcuts', 'true');
+  /* Lab's own keys would delete cells and mark them: its bindings look at the focused element itself, and upward. */
+  root.addEventListener('focusin', e => e.target.setAttribute('data-lm-suppress-shortcuts', 'true'));
   /* A key may come before the kernel has enabled the button for what was just selected: the kernel decides. */
   const press = name => {
     const button = root.querySelector('.wk-' + name);
@@ -23,8 +24,12 @@ if (root && !root.dataset.wk) {
   let asked = null;
   new MutationObserver(() => {
     const field = root.querySelector('.wk-panel input[type=text]') || root.querySelector('.wk-panel .wk-ok');
-    if (field && field !== asked) { field.focus(); if (field.select) field.select(); }
+    if (field && field !== asked) {
+      field.focus();
+      if (document.activeElement !== field) return;
+      if (field.select) field.select();
+    }
     if (!field && asked) root.querySelector('.wk-list select').focus();
     asked = field;
-  }).observe(root, {childList: true, subtree: true});
+  }).observe(root, {childList: true, subtree: true, attributeFilter: ['class']});  /* a button's class comes after it */
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from wasm_kernel.host.folder import Folder
+from wasm_kernel.host.folder import Folder, Item
 from wasm_kernel.kernel.render import counted, visible
 from wasm_kernel.model.units import format_size
 
@@ -123,8 +123,7 @@ class Entry:
     @property
     def ending(self) -> str:
         """``.csv``"""
-        dot = self.name.rfind(".")
-        return self.name[dot:].lower() if dot > 0 else ""
+        return ending_of(self.name)
 
     @property
     def group(self) -> str:
@@ -218,6 +217,12 @@ class Page:
         return of
 
 
+def ending_of(name: str) -> str:
+    """``.csv``; nothing of a name that only begins with a dot."""
+    dot = name.rfind(".")
+    return name[dot:].lower() if dot > 0 else ""
+
+
 def encodable(path: str) -> str:
     """A path as results spell it: bytes that are no UTF-8 replaced."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -226,15 +231,18 @@ def encodable(path: str) -> str:
 def scan(root: Path, folder: str, marks: Marks | None = None) -> list[Entry]:
     """What is in a folder of the workspace; nothing hidden is looked at, no link followed."""
     marks = marks or Marks()
-    with Folder(root, backslashes=True) as workspace:
-        if folder:
-            with workspace.enter(folder) as inner:
-                items = list(inner.items(recursive=False))
-        else:
-            items = list(workspace.items(recursive=False))
     prefix = f"{folder}/" if folder else ""
-    paths = [prefix + item.path for item in items]
-    return [Entry(p, i.kind, i.size, i.modified_ns, marks.of_path(p)) for p, i in zip(paths, items, strict=True)]
+    found = ((prefix + item.path, item) for item in items_in(root, folder))
+    return [Entry(path, i.kind, i.size, i.modified_ns, marks.of_path(path)) for path, i in found]
+
+
+def items_in(root: Path, folder: str) -> list[Item]:
+    """A folder of the workspace as it is on disk."""
+    with Folder(root, backslashes=True) as workspace:
+        if not folder:
+            return list(workspace.items(recursive=False))
+        with workspace.enter(folder) as inner:
+            return list(inner.items(recursive=False))
 
 
 def arrange(entries: Iterable[Entry], view: View) -> Page:

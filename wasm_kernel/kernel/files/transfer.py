@@ -15,6 +15,7 @@ from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.host.folder import Folder, PathRefused, components
 from wasm_kernel.host.workspace import survey
 from wasm_kernel.kernel import notebook
+from wasm_kernel.kernel.files.listing import items_in
 from wasm_kernel.kernel.render import escape, visible
 from wasm_kernel.model.names import Names, key_of, safe_name
 from wasm_kernel.model.policy import ExecutionPolicy
@@ -23,6 +24,7 @@ from wasm_kernel.model.units import format_size
 SMALL = 20 << 20  # what a page can take as a data: address
 MESSAGE = 10_000_000  # what a server's websocket takes in one message, less what is around it
 _MAX_FILES = 5000  # in an archive made here
+_NO_LIMIT = 1 << 60
 _NO_SERVER_PART = (
     "larger files need wasm-kernel's server extension, which this Jupyter server does not have: "
     "install wasm-kernel where the server runs, and restart it"
@@ -31,22 +33,31 @@ _NO_SERVER_PART = (
 
 @dataclass(frozen=True)
 class Links:
-    """Addresses of one session at the server extension. They begin with a slash: any page of that server has them."""
+    """Addresses of one session at the server extension. They begin with a slash: any page of that server has them.
+
+    ``zip_bytes`` and ``zip_files``: how much it puts into one zip.
+    """
 
     base: str
+    zip_bytes: int = _NO_LIMIT
+    zip_files: int = _NO_LIMIT
 
-    def file(self, path: str, *, inline: bool = False) -> str:
-        """A file, to download or, if browsers show its type safely, to look at."""
-        return f"{self.base}/files/{key_of(path)}" + ("?inline=1" if inline else "")
+    def file(self, path: str) -> str:
+        """A file, to download."""
+        return f"{self.base}/files/{key_of(path)}"
+
+    def shown(self, path: str, version: int) -> str:
+        """A file to look at, if browsers show its type safely. Another version has another address."""
+        return f"{self.file(path)}?inline=1&v={version:x}"
 
     def archive(self, paths: Sequence[str]) -> str:
         """Files and folders as one zip; none: everything."""
         query = urlencode([("path", os.fsencode(p)) for p in paths])
         return f"{self.base}/archive" + (f"?{query}" if query else "")
 
-    def upload(self, folder: str, free: int) -> str:
-        """The page that uploads into a folder which has so much room."""
-        return f"{self.base}/upload?" + urlencode({"path": os.fsencode(folder), "free": free})
+    def upload(self, folder: str) -> str:
+        """The page that uploads into a folder."""
+        return f"{self.base}/upload?" + urlencode({"path": os.fsencode(folder)})
 
 
 def find_links(environ: Mapping[str, str], session_id: str) -> Links | None:
@@ -58,7 +69,12 @@ def find_links(environ: Mapping[str, str], session_id: str) -> Links | None:
     if not isinstance(answer, dict) or "quota" not in answer:
         return None
     base = str(server.get("base_url") or "/")
-    return Links(urljoin(f"/{base.strip('/')}/".replace("//", "/"), f"wasm-kernel/sessions/{session_id}"))
+    most = answer.get("archive", {})
+    return Links(
+        urljoin(f"/{base.strip('/')}/".replace("//", "/"), f"wasm-kernel/sessions/{session_id}"),
+        int(most.get("max_bytes", _NO_LIMIT)),
+        int(most.get("max_files", _NO_LIMIT)),
+    )
 
 
 # ---- download
@@ -139,12 +155,12 @@ def downloads(root: Path, paths: Sequence[str], links: Links | None, *, as_zip: 
                 )
             with folder.open(path) as file:
                 data = file.read(size)
-            made.append(Download(safe_name(path.rpartition("/")[2]), _data_address(data), len(data)))
+            made.append(Download(safe_name(path.rpartition("/")[2]), data_address(data), len(data)))
     return made
 
 
 def _archive(root: Path, paths: Sequence[str], links: Links | None) -> Download:
-    from wasm_kernel.sessions.zipping import Bounds, TooMuch, zip_blocks
+    from wasm_kernel.sessions.zipping import Bounds, TooMuch, check, zip_blocks
 
     wanted = [p for p in paths if p] if all(paths) else []
     name = safe_name(f"{wanted[0].rpartition('/')[2] if len(wanted) == 1 else 'files'}.zip")
@@ -152,25 +168,21 @@ def _archive(root: Path, paths: Sequence[str], links: Links | None) -> Download:
         for path in wanted:
             kind_of(folder, path)
         if links is not None:
+            check(folder, wanted, Bounds(links.zip_bytes, links.zip_files))
             return Download(name, links.archive(wanted))
         try:
             data = b"".join(zip_blocks(folder, wanted, Bounds(SMALL, _MAX_FILES)))
         except TooMuch as e:
             raise ConfigurationError(f"{e}; {_NO_SERVER_PART}") from None
-    return Download(name, _data_address(data), len(data))
+    return Download(name, data_address(data), len(data))
 
 
-def _data_address(data: bytes) -> str:
-    return f"data:application/octet-stream;base64,{base64.b64encode(data).decode()}"
+def data_address(data: bytes, kind: str = "application/octet-stream") -> str:
+    """An address that holds the bytes themselves."""
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
 # ---- upload
-
-
-def room(root: Path, policy: ExecutionPolicy) -> int:
-    """Bytes that the workspace can still take."""
-    found = survey(root)
-    return max(0, policy.workspace_bytes - found.used_bytes) if found.complete else 0
 
 
 def check_upload(root: Path, policy: ExecutionPolicy, sizes: Mapping[str, int]) -> None:
@@ -199,12 +211,7 @@ def upload_names(names: Sequence[str]) -> list[str]:
 
 def existing(root: Path, folder: str, names: Sequence[str]) -> list[str]:
     """Which of these names are taken in a folder."""
-    with Folder(root, backslashes=True) as workspace:
-        if folder:
-            with workspace.enter(folder) as inner:
-                there = {item.path for item in inner.items(recursive=False)}
-        else:
-            there = {item.path for item in workspace.items(recursive=False)}
+    there = {item.path for item in items_in(root, folder)}
     return [name for name in names if name in there]
 
 

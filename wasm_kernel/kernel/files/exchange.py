@@ -1,0 +1,123 @@
+"""Files between a browser and the person's own computer, as widgets; `transfer` does the work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets as w
+
+from wasm_kernel.kernel.files import transfer
+from wasm_kernel.kernel.files.acts import Said, names, row
+from wasm_kernel.kernel.files.listing import Entry
+from wasm_kernel.kernel.files.panel import Panel
+from wasm_kernel.kernel.render import escape
+from wasm_kernel.model.units import format_size
+
+if TYPE_CHECKING:
+    from wasm_kernel.kernel.files.browser import Browser
+
+_NOTE = (
+    f"Up to {format_size(transfer.MESSAGE)} in all at once: a larger choice is dropped by the Jupyter server "
+    "without a word. With wasm-kernel's server extension there is no such limit."
+)
+
+
+class Exchange:
+    """Downloads and uploads of one browser. ``uploads``: where files are taken, whatever is shown meanwhile."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self.uploads = w.VBox()
+        self._panels: dict[str, Panel] = {}
+        self._save = browser.acts.button("Download", "download", "Download what is selected", self._download)
+        self._link = w.HTML()
+        self._link.add_class("wk-link")
+
+    # ---- down
+
+    def download_button(self, chosen: Sequence[Entry]) -> Any:
+        """What downloads these: a link to the server's part, or a button that makes one without it."""
+        links = self._browser.links
+        zipped = _as_zip(chosen)
+        if links is None:
+            self._save.description = _label(zipped)
+            self._save.disabled = not chosen
+            return self._save
+        self._link.value = _link(links, [e for e in chosen if e.kind != "other"], zipped=zipped)
+        return self._link
+
+    async def _download(self) -> None:
+        """Without the server's part: the bytes go into the page, as a link."""
+        chosen, root = self._browser.chosen(), self._browser.root
+        made = await asyncio.to_thread(
+            transfer.downloads, root, [e.path for e in chosen], self._browser.links, as_zip=_as_zip(chosen)
+        )
+        links = "".join(f"<div>{d.markup()}</div>" for d in made)
+        panel = self._browser.panel
+        panel.open([w.HTML(f"Ready: {links}"), row(panel.closing("Done", "cancel"))])
+
+    # ---- up
+
+    async def upload(self) -> None:
+        """Take files for the folder that is shown. The place for it stays until the person is done with it."""
+        folder, links = self._browser.view.folder, self._browser.links
+        self._panels = {key: known for key, known in self._panels.items() if known.is_open}
+        if folder in self._panels:
+            return
+        panel = self._panels[folder] = Panel(self._browser.acts, self._browser.refresh, "wk-upload")
+        self.uploads.children = tuple(known.widget for known in self._panels.values())
+        if links is not None:
+            frame = f'<iframe src="{escape(links.upload(folder))}" title="Upload" loading="eager"></iframe>'
+            panel.open([w.HTML(frame), row(panel.closing("Done", "done"))])
+            return
+        field = w.FileUpload(multiple=True, description="Choose files")
+
+        def arrived(change: Any) -> None:
+            if change.new:
+                self._browser.acts.start(lambda: self._received(panel, folder, change.new))
+
+        field.observe(arrived, "value")
+        note = w.HTML(f'<div class="wk-dim">{escape(_NOTE)}</div>')
+        panel.open([note, row(field, panel.closing("Done", "done"))])
+
+    async def _received(self, place: Panel, folder: str, value: Sequence[Any]) -> None:
+        wanted = transfer.upload_names([str(f["name"]) for f in value])
+        files = {name: f["content"] for name, f in zip(wanted, value, strict=True)}
+        sizes = {name: len(data) for name, data in files.items()}
+        root, panel = self._browser.root, self._browser.panel
+        await asyncio.to_thread(transfer.check_upload, root, self._browser.policy, sizes)
+        taken = await asyncio.to_thread(transfer.existing, root, folder, wanted)
+
+        def keep(**how: bool) -> Callable[[], Awaitable[Said]]:
+            async def act() -> Said:
+                written = await asyncio.to_thread(transfer.store, root, folder, files, **how)
+                return Said(f"Uploaded: {names(written)}")
+
+            return act
+
+        place.close()
+        if not taken:
+            await panel.answering(keep())()
+            return
+        both = self._browser.acts.button("Keep both", "", "The new ones get a number", panel.answering(keep(both=True)))
+        question = f"There already: <b>{escape(names(taken))}</b>"
+        panel.ask(question, None, "Replace", keep(replace=True), danger=True, more=(both,))
+
+
+def _as_zip(chosen: Sequence[Entry]) -> bool:
+    return len(chosen) > 1 or any(e.kind == "folder" for e in chosen)
+
+
+def _label(zipped: bool) -> str:
+    return "Download zip" if zipped else "Download"
+
+
+def _link(links: transfer.Links, chosen: Sequence[Entry], *, zipped: bool) -> str:
+    label = f'<i class="fa fa-download"></i> {_label(zipped)}'
+    kind = "lm-Widget jupyter-widgets jupyter-button widget-button"
+    if not chosen:
+        return f'<a class="{kind} wk-off" aria-disabled="true">{label}</a>'
+    address = links.archive([e.path for e in chosen]) if zipped else links.file(chosen[0].path)
+    return f'<a class="{kind}" href="{escape(address)}" download title="Download what is selected">{label}</a>'

@@ -17,6 +17,7 @@ from wasm_kernel.hub.places import check_template
 
 LEFT_ALONE = "a server of theirs runs, and locks of sessions that it uses may not be seen from here"
 _KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH")  # of our environment; the hub's token is not among it
+_KEEPER = ("-m", "wasm_kernel.hub.keeper")
 _BLOCK = 1 << 16
 
 
@@ -105,7 +106,7 @@ class _Keeper:
         self._orders, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "wasm_kernel.hub.keeper", str(theirs.fileno())],
+                [sys.executable, "-P", *_KEEPER, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={name: os.environ[name] for name in _KEPT if name in os.environ},

@@ -91,7 +91,7 @@ def warnings_for(
 
 
 def notices_of(warnings: Iterable[SessionWarning], rules: Rules) -> list[dict[str, Any]]:
-    """What a user's kernel shows: a notice for all that was found at one time, the newest first."""
+    """What a user's kernel shows: a notice for all that was found at one time, the oldest first."""
     together: dict[str, list[SessionWarning]] = {}
     for warning in warnings:
         together.setdefault(warning.notice_id, []).append(warning)
@@ -104,7 +104,7 @@ def notices_of(warnings: Iterable[SessionWarning], rules: Rules) -> list[dict[st
             "session_ids": [w.session_id for w in some[:_MAX_IDS]],
             "due": format_time(min(w.due for w in some)),
         }
-        for notice_id, some in newest[:_MAX_NOTICES]
+        for notice_id, some in reversed(newest[:_MAX_NOTICES])
     ]
 
 

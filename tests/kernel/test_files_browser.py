@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from wasm_kernel import ExecutionPolicy
-from wasm_kernel.kernel.files import exchange
+from wasm_kernel.kernel.files import exchange, looking
 from wasm_kernel.kernel.files.acts import all_of
 from wasm_kernel.kernel.files.browser import Browser
 
@@ -288,6 +288,63 @@ def test_uploads_by_message(root: Path) -> None:
         assert not (root / "big").exists()
 
     play(root, scene, workspace_bytes=1 << 20)
+
+
+def test_places_for_uploads_stay_while_one_looks_around(root: Path) -> None:
+    async def scene(b: Browser) -> None:
+        await press(b, b._add)
+        await press(b, b._add)
+        field = upload_field(b)
+        await choose(b, "d")
+        await press(b, b._open)
+        await press(b, b._add)
+        assert len(b._exchange.uploads.children) == 2
+        await press(b, b._up)
+        await press(b, b._new)
+        field.value = (sent("new.txt", b"abc"),)
+        await quiet(b)
+        assert (root / "new.txt").read_bytes() == b"abc"
+        await press(b, b._add)
+        assert len(b._exchange.uploads.children) == 2  # the one that was used is gone
+
+    play(root, scene)
+
+
+def test_several_browsers_look_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+    see = looking.see
+    monkeypatch.setattr(looking, "see", lambda *a: (looks.append(a[1]), see(*a))[1])
+
+    async def scene(b: Browser) -> None:
+        others = [Browser(b.kernel, "", b._looks) for _ in range(3)]
+        for other in others:
+            await quiet(other)
+        looks.clear()
+        for one in (b, *others):
+            one.refresh()
+        (root / "late.txt").write_text("x")
+        for one in (b, *others):
+            await quiet(one)
+        assert looks == [""]
+        assert all("late.txt" in names(one) for one in (b, *others))
+        b.refresh()
+        await quiet(b)
+        assert looks == ["", ""]
+
+    play(root, scene)
+
+
+def test_a_part_that_was_done_shows(root: Path) -> None:
+    async def scene(b: Browser) -> None:
+        (root / "d" / "b.txt").write_text("taken")
+        await choose(b, "a.csv", "b.txt")
+        await press(b, b._move)
+        asked(b)[1].value = "/app/d"
+        await press(b, panel_button(b, "Move"))
+        assert "already" in said(b)
+        assert names(b) == ["d", "b.txt"]
+
+    play(root, scene)
 
 
 def test_marks_and_the_quota(root: Path) -> None:

@@ -73,27 +73,22 @@ class Acts:
     # ---- the line
 
     def say(self, said: Said) -> None:
-        """Show what came of something."""
-        self._show(sentence(said.text), said)
+        """Show what came of something, and what is offered now."""
+        self._text.value = sentence(said.text)
+        old = self.line.children[1:]
+        offered = [self.button(said.offer, "", "", said.act, "offer")] if said.act is not None else []
+        self.line.children = (self._text, *offered)
+        for widget in old:
+            widget.close()
 
     def complain(self, text: str) -> None:
-        """Show what went wrong."""
-        self._show(f'<div class="wk-error" role="alert">{escape(text)}</div>')
+        """Show what went wrong; what was offered still is."""
+        self._text.value = f'<div class="wk-error" role="alert">{escape(text)}</div>'
 
     def hush(self) -> None:
-        """Show nothing; what is offered stays until something else is said."""
+        """Show nothing, unless something is offered."""
         if len(self.line.children) == 1:
-            self._show("")
-
-    def _show(self, markup: str, said: Said | None = None) -> None:
-        self._text.value = markup
-        offered = self.line.children[1:]
-        if said is not None and said.act is not None:
-            self.line.children = (self._text, self.button(said.offer, "", "", said.act, "offer"))
-        elif offered:
-            self.line.children = (self._text,)
-        for widget in offered:
-            widget.close()
+            self._text.value = ""
 
 
 def row(*children: Any, kind: str = "") -> Any:

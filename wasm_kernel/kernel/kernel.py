@@ -36,7 +36,8 @@ from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.session import LiveSession
 
 if TYPE_CHECKING:
-    from wasm_kernel.kernel.commands import Answer, Commands
+    from wasm_kernel.kernel.answers import Answer
+    from wasm_kernel.kernel.commands import Commands
     from wasm_kernel.kernel.files.browser import Browsers
     from wasm_kernel.kernel.host_comms import HostComms
     from wasm_kernel.kernel.timeline import Timeline

@@ -1,0 +1,122 @@
+"""What a magic gives back, how it is shown, and how its words are read."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.kernel import render
+
+if TYPE_CHECKING:
+    from wasm_kernel.kernel.kernel import WasmKernel
+
+Message = dict[str, Any]
+_SHOWN_ROWS = 200
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a magic gives: plain data for `x = %magic`, and text with its HTML twin to show.
+
+    ``afterwards`` instead: something that has to wait until the guest is at rest. ``last``: and after which the rest of
+    the cell would run in a guest that is about to be replaced, so that nothing may follow it.
+    ``view`` makes what front ends with widgets show in place of the text, when it is shown.
+    """
+
+    data: Any = None
+    text: str = ""
+    html: str = ""
+    afterwards: Callable[[], Awaitable[Answer]] | None = None
+    last: bool = True
+    view: Callable[[], Message] | None = None
+
+    def json(self, *, used: bool) -> bytes:
+        """What the guest gets for it."""
+        return json.dumps(self.data if used else None).encode()
+
+
+def table(
+    data: Any,
+    header: Sequence[str],
+    rows: Sequence[render.Row],
+    *,
+    numbers: Sequence[int] = (),
+    caption: str = "",
+    most: int = _SHOWN_ROWS,
+) -> Answer:
+    """Rows under a header; ``numbers``: columns to align on the right."""
+    markup = render.table(header, rows[:most], numbers=numbers, caption=caption)
+    text = render.plain(header, rows[:most], numbers=numbers, caption=caption)
+    if len(rows) > most:
+        more = f"… and {len(rows) - most} more"
+        markup, text = markup + render.sentence(more), f"{text}\n{more}"
+    return Answer(data, text, markup)
+
+
+def say(text: str, data: Any = None) -> Answer:
+    """A line or a few."""
+    return Answer(data, text, "".join(map(render.sentence, text.splitlines())))
+
+
+class Shown:
+    """A line of progress in a cell's output, replaced by the next."""
+
+    def __init__(self, kernel: WasmKernel, parent: Message, *, silent: bool) -> None:
+        self._kernel, self._parent, self._silent = kernel, parent, silent
+        self._id = str(uuid.uuid4())
+        self._begun = False
+
+    def tell(self, line: str) -> None:
+        """Show a line. Called on any thread."""
+        if not self._silent:
+            self._send({"text/plain": line, "text/html": render.progress(line)})
+
+    def clear(self) -> None:
+        """Nothing more is going on."""
+        if self._begun:
+            self._send({"text/plain": "", "text/html": ""})
+
+    def _send(self, data: dict[str, str]) -> None:
+        kind = "update_display_data" if self._begun else "display_data"
+        self._begun = True
+        content = {"data": data, "metadata": {}, "transient": {"display_id": self._id}}
+        self._kernel.publish(self._parent, kind, content)
+
+
+class Usage(argparse.ArgumentParser):
+    """Options of a magic; what is wrong with them is an error of the cell."""
+
+    def error(self, message: str) -> Any:
+        """Say what is wrong."""
+        raise ConfigurationError(f"{self.prog}: {message}; see {self.prog}?")
+
+    def exit(self, status: int = 0, message: str | None = None) -> Any:
+        """Never of the kernel."""
+        raise ConfigurationError(message or f"see {self.prog}?")
+
+
+def words_of(line: str) -> list[str]:
+    """A magic's line in words, as a shell has them."""
+    try:
+        return shlex.split(line, comments=True)
+    except ValueError as e:
+        raise ConfigurationError(f"{line!r} cannot be read: {e}") from None
+
+
+def none(words: list[str], usage: str) -> None:
+    """Refuse words where there must be none."""
+    if words:
+        raise ConfigurationError(f"{usage} does not take {words[0]!r}")
+
+
+def one(words: list[str], usage: str) -> str:
+    """The only word."""
+    if len(words) != 1:
+        raise ConfigurationError(f"{usage}: give exactly one")
+    return words[0]

@@ -482,7 +482,7 @@ def test_a_background_task_keeps_it_awake(book: Start, tmp_path: Path) -> None:
         "import asyncio\nasync def work():\n    await asyncio.sleep(2)\n    done.append(1)\ndone = []; t = asyncio.create_task(work())"
     )
     time.sleep(2.5)
-    assert kernel.ok("print(done)").stdout == "[1]\n"
+    assert eventually(lambda: kernel.ok("print(done)").stdout == "[1]\n", 20)
 
 
 def test_a_task_that_waited_goes_on_after_an_undo(start: Start) -> None:
@@ -494,8 +494,7 @@ def test_a_task_that_waited_goes_on_after_an_undo(start: Start) -> None:
     kernel.ok("task.cancel(); y = 1")
     kernel.ok("%session undo")
     before = int(kernel.ok("print(len(steps))").stdout)
-    time.sleep(0.5)
-    assert int(kernel.ok("print(len(steps))").stdout) > before + 2
+    assert eventually(lambda: int(kernel.ok("print(len(steps))").stdout) > before + 2, 20)
 
 
 # ---- much, and many

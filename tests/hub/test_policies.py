@@ -35,6 +35,12 @@ def test_a_policy_as_people_write_it() -> None:
     assert rules.bounds_snapshots
 
 
+def test_a_policy_as_a_command_line_has_it() -> None:
+    rules = rules_from({"max_sessions": "50", "archive": "true", "max_total": "1024"})
+    assert rules.retention == RetentionPolicy(max_sessions=50, max_total_bytes=1024)
+    assert rules.archive
+
+
 def test_nothing_is_pruned_unless_somebody_says_so() -> None:
     rules = Policies().rules(HubUser("ann"))
     assert not rules.bounds_sessions
@@ -95,6 +101,7 @@ def test_of_several_groups_what_keeps_more_wins(name: str, one: Any, other: Any,
         ({"max_age": -1}, "must not be negative"),
         ({"max_age": float("nan")}, "must not be negative"),
         ({"max_sessions": 1.5}, "policy['max_sessions'] is 1.5"),
+        ({"max_sessions": "-1"}, "policy['max_sessions'] is '-1'"),
         ({"max_total": "1X"}, 'a size, such as "10G"'),
         ({"keep": "../x"}, "a list of sessions' ids"),
         ({"keep": ["../x"]}, "a list of sessions' ids"),

@@ -126,6 +126,7 @@ class WasmKernelHub(Application):
         "state-folder": "WasmKernelHub.state_folder",
         "archive-folder": "WasmKernelHub.archive_folder",
         "interval": "WasmKernelHub.interval",
+        "policy": "WasmKernelHub.policy",
         "users": "WasmKernelHub.users",
         "log-level": "WasmKernelHub.log_level",
     }
@@ -141,7 +142,7 @@ class WasmKernelHub(Application):
     examples = (
         "wasm-kernel-hub --generate-config\n"
         "wasm-kernel-hub --once --dry-run\n"
-        "wasm-kernel-hub --once --users=ann --workspace-template='/srv/homes/{username}/workspace' --json"
+        "wasm-kernel-hub --once --users=ann --workspace-template='/srv/homes/{username}/workspace' --policy max_age=30d"
     )
 
     def initialize(self, argv: Any = None) -> None:
@@ -368,6 +369,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         app.initialize(argv)
         return app.run()
+    except SystemExit as e:  # traitlets shows help, or says what is wrong with an argument
+        return USAGE if e.code else DONE
     except (ConfigurationError, TraitError) as e:
         print(f"wasm-kernel-hub: {e}", file=sys.stderr)
         return USAGE

@@ -17,6 +17,7 @@ from wasm_kernel.hub.census import HubUser
 _PAGES = "application/jupyterhub-pagination+json"
 _SECONDS = 30.0
 _STARTING = 300.0
+_LIMIT = 200  # users asked for at once; the hub may give fewer
 
 
 class HubUnavailable(WasmKernelError):
@@ -40,7 +41,7 @@ class HubApi:
         found: list[HubUser] = []
         offset: int | None = 0
         while offset is not None:
-            page = await self._ask(f"/users?offset={offset}", "list:users")
+            page = await self._ask(f"/users?offset={offset}&limit={_LIMIT}", "list:users")
             found += [self._user(model) for model in page["items"]]
             following = page["_pagination"]["next"]
             offset = following["offset"] if following else None

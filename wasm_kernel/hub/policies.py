@@ -78,12 +78,16 @@ def _size(value: Any) -> int:
 
 
 def _count(value: Any) -> int:
+    if isinstance(value, str) and value.isdecimal():  # as a command line has it
+        return int(value)
     if not isinstance(value, int):
         raise TypeError
     return value
 
 
 def _flag(value: Any) -> bool:
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
     if not isinstance(value, bool):
         raise TypeError
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,20 @@ def test_snapshots_are_thinned_out(api: Api) -> None:
     done = api("POST", "prune/execute", wanted)
     assert done["snapshots"] == plan["snapshots"] and done["totals"]["snapshots_removed"] == len(plan["snapshots"])
     assert [s["snapshot_id"] for s in api("GET", f"sandboxes/{sandbox_id}/snapshots")["items"]] == [ids[2]]
+
+
+def test_notices(api: Api) -> None:
+    """Whoever keeps house says what the next kernel shows."""
+    notice = {"id": "1", "text": "It will go.", "session_ids": ["3f2a9c01"], "due": "2026-12-01T00:00:00Z"}
+    api("PUT", "notices", {"notices": [notice]}, 204)
+    file = api.server.root / ".wasm-kernel" / "notices.json"
+    assert json.loads(file.read_bytes()) == {"version": 1, "notices": [notice]}
+    assert not list((api.server.root / ".wasm-kernel" / "new").glob("notices.*"))
+    for bad in ({}, {"notices": [{"id": "1"}]}, {"notices": [{"id": "1", "text": "x", "session_ids": ["../x"]}]}):
+        api("PUT", "notices", bad, 400)
+    assert json.loads(file.read_bytes())["notices"] == [notice]
+    api("PUT", "notices", {"notices": []}, 204)
+    assert not file.exists()
 
 
 def test_usage(api: Api) -> None:

@@ -8,8 +8,6 @@ trusts it no more than the user (see `answers`).
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +22,7 @@ from wasm_kernel.model.retention import Decision, Plan, SessionFacts
 from wasm_kernel.sessions.archive import archive_planned
 from wasm_kernel.sessions.listing import SessionSummary, summary
 from wasm_kernel.sessions.log import SandboxLogger
+from wasm_kernel.sessions.notices import write_notices
 from wasm_kernel.sessions.pruning import carry_out, collect_snapshots_of_the_gone, survey
 from wasm_kernel.sessions.recorder import snapshot_store
 from wasm_kernel.sessions.snapshots import (
@@ -34,7 +33,6 @@ from wasm_kernel.sessions.snapshots import (
     prune_snapshots,
 )
 
-NOTICES = "notices.json"
 _TEXT = 300  # of a title or a path: enough for a table
 
 
@@ -147,24 +145,8 @@ def forget(root: Path, snapshot_ids: list[str]) -> dict[str, Any]:
 
 
 def tell(root: Path, notices: list[dict[str, Any]]) -> dict[str, Any]:
-    """Put notices where the user's next kernel finds them, all of them at once; none: nothing is there any more."""
-    state = ledger.state_folder(root)
-    target = state / NOTICES
-    if not notices:
-        target.unlink(missing_ok=True)
-        return {}
-    (state / "new").mkdir(mode=0o700, exist_ok=True)
-    handle, temporary = ledger.open_temporary(f"{state}/new/notices.", 8, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(json.dumps({"version": 1, "notices": notices}).encode())
-            file.flush()
-            os.fsync(file.fileno())
-            Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    ledger.sync_folder(state)
+    """Put notices where the user's next kernel finds them."""
+    write_notices(root, notices)
     return {}
 
 

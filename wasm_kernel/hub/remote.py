@@ -169,8 +169,9 @@ class Remote:
     async def _ask(
         self, server: str, what: str, body: dict[str, Any] | None = None, *, method: str = ""
     ) -> dict[str, Any]:
+        quietly = f"{'&' if '?' in what else '?'}no_track_activity=1"  # or no server would ever be idle
         request = HTTPRequest(
-            f"{self._proxy}{server}{_BASE}/{what}",
+            f"{self._proxy}{server}{_BASE}/{what}{quietly}",
             method=method or ("GET" if body is None else "POST"),
             headers={"Authorization": f"token {self._token}", "Content-Type": "application/json"},
             body=None if body is None else json.dumps(body),

@@ -341,6 +341,25 @@ class UsageHandler(ApiHandler):
         self.answer({**found, "live_here": pool.live_count, "max_live_sandboxes": pool.max_live})
 
 
+class NoticesHandler(ApiHandler):
+    """What the person should know; whoever keeps house for many says it so."""
+
+    @web.authenticated
+    @authorized
+    async def put(self) -> None:
+        """Replace the notices."""
+        from wasm_kernel.sessions.notices import write_notices
+
+        self.query("putNotices")
+        wanted = self.body("putNotices")
+        sandboxes = await self.sandboxes()
+        with self.answering(sandboxes):
+            pool = sandboxes.pool
+            await pool.in_thread(write_notices, pool.root, wanted["notices"])
+        self.set_status(204)
+        self.finish()
+
+
 class OpenapiHandler(ApiHandler):
     """The API's description."""
 
@@ -375,6 +394,7 @@ ROUTES: list[tuple[str, type[ApiHandler]]] = [
     (rf"{BASE}/snapshots/([^/]+)", SnapshotHandler),
     (rf"{BASE}/prune/(plan|execute)", PruneHandler),
     (rf"{BASE}/usage", UsageHandler),
+    (rf"{BASE}/notices", NoticesHandler),
     (rf"{BASE}/openapi.json", OpenapiHandler),
     (rf"{BASE}(?:/.*)?", NothingHandler),
 ]

@@ -12,8 +12,10 @@ from wasm_kernel.server.openapi_schemas import (
     ANY_TEXT,
     ANYTHING,
     MAX_COUNT,
+    MAX_NOTICES,
     METADATA,
     NEW_ID,
+    NOTICE,
     SCHEMAS,
     SOME_ID,
     STATES,
@@ -365,5 +367,14 @@ def _paths(maxima: Mapping[str, float | None], idle_timeout: int) -> Schema:
             )
         ),
         "/usage": path(get=_operation("getUsage", "What this user has.", {200: ("Numbers.", ref("Usage"))})),
+        "/notices": path(
+            put=_operation(
+                "putNotices",
+                "Notices that the next kernel of a notebook shows, instead of those before.",
+                {204: ("They are there.", None)},
+                (409,),
+                body=object_of({"notices": list_of(NOTICE, MAX_NOTICES)}),
+            )
+        ),
         "/openapi.json": path(get=_operation("getOpenapi", "This document.", {200: ("It.", ANYTHING)})),
     }

@@ -13,6 +13,7 @@ Schema = dict[str, Any]
 
 STATES = ("ready", "busy", "idle", "released", "deleted")
 MAX_IDS = 10_000
+MAX_NOTICES = 20
 MAX_COUNT = 10**9
 _MAX_BYTES = 1 << 60
 _ID = r"^[A-Za-z0-9]([A-Za-z0-9-]{0,126}[A-Za-z0-9])?$"
@@ -78,6 +79,17 @@ NEW_ID: Schema = text(36, pattern=_UUID, examples=["3f2a9c01-5b6e-4c1d-9a77-0d5f
 ANYTHING: Schema = {"type": "object"}
 _TEXTS: Schema = {"type": "object", "additionalProperties": ANY_TEXT}
 METADATA: Schema = {**ANYTHING, "maxProperties": 100, "description": "Anything, up to 64 KiB."}
+
+NOTICE: Schema = object_of(
+    {
+        "id": text(100, minLength=1),
+        "text": text(1000, minLength=1, description="One line; what is longer is cut."),
+        "created_at": text(40),
+        "session_ids": list_of(SOME_ID, 500, description="What it is about: not shown when all of them are gone."),
+        "due": text(40),
+    },
+    ["id", "text"],
+)
 
 
 def _duration(unit: str) -> Schema:

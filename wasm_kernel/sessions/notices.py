@@ -1,0 +1,34 @@
+"""Notices for the person, which the next kernel of a notebook shows (`kernel.notices` reads them)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from wasm_kernel.host.ledger import open_temporary, state_folder, sync_folder
+
+NOTICES = "notices.json"
+
+
+def write_notices(root: Path, notices: Sequence[dict[str, Any]]) -> None:
+    """Put notices beside the sessions below a root, instead of those before, whole or not at all; none: no file."""
+    state = state_folder(root)
+    target = state / NOTICES
+    if not notices:
+        target.unlink(missing_ok=True)
+        return
+    (state / "new").mkdir(mode=0o700, exist_ok=True)
+    handle, temporary = open_temporary(f"{state}/new/notices.", 8, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(json.dumps({"version": 1, "notices": list(notices)}).encode())
+            file.flush()
+            os.fsync(file.fileno())
+            Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    sync_folder(state)

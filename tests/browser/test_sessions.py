@@ -13,7 +13,7 @@ from tests.browser.lab import DARK, LIGHT, Notebook
 Make = Callable[..., Notebook]
 
 # The lowest contrast between a text and what is behind it, and that text; WCAG's formula.
-_CONTRAST = r"""root => {
+CONTRAST = r"""root => {
     const parse = c => c.match(/[\d.]+/g).map(Number);
     const light = c => { const [r, g, b] = c.map(v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
                          return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
@@ -61,7 +61,7 @@ def test_tables_are_readable(notebook: Make, theme: str) -> None:
     nb.run("%session list")
     for number in range(10):
         for output in nb.output(number).locator('[data-mime-type="text/html"]').all():
-            ratio, text = output.evaluate(_CONTRAST)
+            ratio, text = output.evaluate(CONTRAST)
             assert ratio >= 4.5, f"{text!r} has a contrast of {ratio:.1f}"
     expect(nb.panel.locator("img[src=x]")).to_have_count(0)  # tests/browser/test_files.py looks at the browser itself
     assert "Sales & <b>growth</b>" in nb.text(9)

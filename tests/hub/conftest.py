@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +21,18 @@ def hub(shots: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     found = proxy.find()
     if found is None:
         pytest.skip(proxy.MISSING)
-    with running_hub(tmp_path_factory.mktemp("hub"), found, shots / "hub.log") as hub:
+    # In a hurry: what is due goes within seconds. Students have time.
+    policy = {"max_age": "90d", "warn_before": "1s", "archive": True}
+    students = {"students": {"max_age": "30d", "warn_before": "7d"}}
+    with running_hub(
+        tmp_path_factory.mktemp("hub"),
+        found,
+        shots / "hub.log",
+        interval="2s",
+        census_age="1s",
+        policy=json.dumps(policy),
+        group_policies=json.dumps(students),
+    ) as hub:
         yield hub
 
 

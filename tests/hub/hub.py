@@ -26,7 +26,7 @@ from tests.browser.lab import PATIENCE, Lab, listen_to_interrupts, show_lab, wri
 from wasm_kernel.host.cache import cache_root
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "jupyterhub_config.py"
-USERS = ("ann", "bob", "olga", "admin")
+USERS = ("ann", "bob", "sam", "olga", "eve", "admin")  # sam is a student, olga an operator, eve nosy
 _CONFIG = """
 load_subconfig({example!r})
 c.JupyterHub.bind_url = "http://127.0.0.1:{ports[0]}"
@@ -36,17 +36,24 @@ c.JupyterHub.last_activity_interval = 2
 c.Spawner.args += ["--LabApp.expose_app_in_browser=True"]
 c.Spawner.environment["JUPYTERHUB_ACTIVITY_INTERVAL"] = "2"
 c.JupyterHub.load_groups["operators"]["users"] = ["olga"]
-c.Authenticator.allowed_users |= {{"olga"}}
+c.JupyterHub.load_groups["students"]["users"] = ["sam"]
+c.Authenticator.allowed_users |= {{"sam", "olga", "eve"}}
 for service in c.JupyterHub.services:
     if service["name"] == "idle-culler":  # a test starts another, with the same rights, when it is time
         service["api_token"] = {culler_token!r}
     if service["name"] == "wasm-kernel-hub":
         service["url"] = "http://127.0.0.1:{ports[3]}"
+        service["environment"] |= {settings!r}
 c.JupyterHub.services.append({{"name": "tests", "api_token": {token!r}}})
 c.JupyterHub.load_roles.append({{
     "name": "tests",
     "services": ["tests"],
     "scopes": ["admin:users", "admin:servers", "tokens", "admin:groups", "access:servers"],
+}})
+c.JupyterHub.load_roles.append({{  # as where every user may use every service
+    "name": "nosy",
+    "users": ["eve"],
+    "scopes": ["access:services"],
 }})
 """
 
@@ -82,6 +89,10 @@ class Hub:
     def sessions(self, user: str) -> Path:
         """The workspace root of a user's kernels."""
         return self.home(user) / ".local" / "share" / "wasm-kernel" / "workspace"
+
+    @property
+    def archives(self) -> Path:
+        return self.folder / "archives"
 
     @property
     def log(self) -> str:
@@ -150,14 +161,19 @@ class Hub:
 
 
 @contextlib.contextmanager
-def running_hub(folder: Path, proxy: Path, log_file: Path) -> Iterator[Hub]:
-    """Start a hub; ``proxy`` is the folder of its proxy's command. All it writes is below ``folder``."""
+def running_hub(folder: Path, proxy: Path, log_file: Path, **settings: str) -> Iterator[Hub]:
+    """Start a hub; ``proxy`` is the folder of its proxy's command, ``settings`` those of our service that differ.
+
+    All it writes is below ``folder``.
+    """
     ports = _free_ports(4)
     token, culler_token = secrets.token_hex(16), secrets.token_hex(16)
     passwords = dict.fromkeys(USERS, "password of users") | {"admin": "password of administrators, which is longer"}
     hub = Hub(f"http://127.0.0.1:{ports[0]}/", folder, log_file, token, culler_token, passwords)
     config = folder / "tests_config.py"
-    config.write_text(_CONFIG.format(example=str(EXAMPLE), ports=ports, token=token, culler_token=culler_token))
+    ours = {f"WASM_KERNEL_HUB_{name.upper()}": value for name, value in settings.items()}
+    values = {"example": str(EXAMPLE), "ports": ports, "token": token, "culler_token": culler_token, "settings": ours}
+    config.write_text(_CONFIG.format(**values))
     for user in USERS:
         write_settings(hub.home(user) / ".jupyter" / "lab" / "user-settings")
     # A setting of ours would be every user's.
@@ -197,8 +213,9 @@ def _wait_for(process: subprocess.Popen[bytes], hub: Hub) -> None:
     while time.monotonic() < end:
         if process.poll() is not None:
             raise RuntimeError(f"JupyterHub ended with {process.returncode}:\n{hub.log[-5000:]}")
-        with contextlib.suppress(OSError):  # 404 until the services are up
+        with contextlib.suppress(OSError):  # 404 until they are up
             _direct().open(f"{hub.url}hub/health", timeout=5).close()
+            _direct().open(f"{hub.page}static/hub.css", timeout=5).close()
             return
         time.sleep(0.1)
     raise TimeoutError(f"JupyterHub does not answer:\n{hub.log[-5000:]}")

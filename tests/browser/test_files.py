@@ -496,31 +496,6 @@ def test_looks_in_the_dark_and_on_a_narrow_page(files: Files) -> None:
         nb.page.set_viewport_size(size)
 
 
-def test_below_a_prefix_as_in_a_hub(
-    page: Page, shots: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
-) -> None:
-    browser = page.context.browser
-    assert browser is not None
-    (tmp_path / "mine.txt").write_text("mine")
-    with running_lab(tmp_path_factory.mktemp("hub"), shots / "hub.log", base_url="/user/ann/") as lab:
-        context = browser.new_context(viewport={"width": 1280, "height": 900})
-        try:
-            nb = Notebook.make(lab, open_lab(context, lab), shots, "hub.ipynb", (FILES, "%session files"))
-            nb.run_all()
-            files = Files(nb, 1)
-            files.choose("data", "cities.csv")
-            with nb.page.expect_download() as waiting:
-                files.root.get_by_text("Download zip").click()
-            assert "/user/ann/wasm-kernel/" in waiting.value.url
-            assert zipfile.is_zipfile(waiting.value.path())
-            files.press("Upload")
-            files.upload_page.locator("input[type=file]").set_input_files(tmp_path / "mine.txt")
-            expect(files.row("mine.txt")).to_have_count(1)
-            nb.close()
-        finally:
-            context.close()
-
-
 def test_without_the_server_extension(
     page: Page, shots: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:

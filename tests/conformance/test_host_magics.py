@@ -90,6 +90,8 @@ def test_list_and_files(kernel: Kernel) -> None:
     assert "sub/deep/f.csv" in shown(kernel.ok("%session files /app/sub"))
     kernel.ok("s = %session files sub")
     assert {f["path"] for f in value(kernel)} == {"sub/deep", "sub/deep/f.csv"}
+    kernel.ok("os.makedirs('sub/empty', exist_ok=True)")
+    assert "0 files" in shown(kernel.ok("%session files ./sub/empty/"))
 
 
 def test_limits_are_shown_and_changed(start: Start) -> None:
@@ -360,6 +362,7 @@ def test_question_mark_documents_every_subcommand(kernel: Kernel) -> None:
         ("%session watch perhaps", "on or off"),
         ("%session rename", "name is missing"),
         ("%session files nowhere", "no folder"),
+        ("%session files /etc", "relative to the workspace"),
         ("%session info more", "does not take"),
         ("%session rename 'unclosed", "cannot be read"),
         ("%prune --older-than soon", "soon"),

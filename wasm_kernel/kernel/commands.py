@@ -138,15 +138,16 @@ class Commands(TimeTravel):
 
     async def _session_files(self, words: list[str], parent: Message) -> Answer:
         """The files in /app, or in a folder of it: a browser where there are widgets, else a table."""
+        from wasm_kernel.kernel.files.transfer import relative
         from wasm_kernel.sessions.files import list_session_files
 
         live = await self._kernel.ready(parent)
-        folder = words[0].removeprefix("/app").strip("/") if words else ""
+        folder = relative(words[0]) if words else ""
         none(words[1:], "%session files")
         found = await asyncio.to_thread(list_session_files, live.session_id, self._kernel.home.root, folders=True)
         shown = [f for f in found if not folder or f.startswith(f"{folder}/")]
-        if folder and not shown:
-            raise ConfigurationError(f"there is no folder {folder!r} with files in /app")
+        if folder and not any(f == folder and f.kind == "folder" for f in found):
+            raise ConfigurationError(f"there is no folder {folder!r} in /app")
         data = [{"path": f, "size": f.size, "kind": f.kind, "modified": f.modified_at.isoformat()} for f in shown]
         rows = [
             (

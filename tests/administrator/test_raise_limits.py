@@ -15,7 +15,15 @@ from tests.administrator.conftest import Start
 from tests.administrator.environment import WITHOUT_RULES, Environment, RuledKernel
 from tests.server.conftest import Server, Session, running
 from tests.sessions.helpers import make_session
-from wasm_kernel import create_session_sandbox, export_session, fork_session, get_session_sandbox, import_session
+from wasm_kernel import (
+    OutcomeKind,
+    create_sandbox,
+    create_session_sandbox,
+    export_session,
+    fork_session,
+    get_session_sandbox,
+    import_session,
+)
 from wasm_kernel.errors import ConfigurationError, NotAllowed
 from wasm_kernel.host import administrator, image
 from wasm_kernel.host.build import Builder
@@ -334,6 +342,19 @@ with create_sandbox(workspace={str(tmp_path / "w")!r}) as sandbox:
     assert str(fresh.file) in done.stdout
     assert done.stdout.endswith("1024 5.0\n")
     assert fresh.run(program, **WITHOUT_RULES).stdout == "made\nmade\n2048 None\n"
+
+
+@pytest.mark.metered
+def test_fuel(rule: Rule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule("fuel = 1_000_000_000")
+    work = "for i in range(10**7): pass"
+    with pytest.raises(ConfigurationError, match="fuel_budget is .*allows 1,000,000,000"):
+        create_sandbox(policy=ExecutionPolicy(fuel_budget=10**12), workspace=tmp_path / "a")
+    with create_sandbox(workspace=tmp_path / "a") as sandbox:
+        assert sandbox.execute(work).outcome.kind is OutcomeKind.FUEL_LIMIT
+    monkeypatch.setattr(administrator, "rules", Rules)
+    with create_sandbox(workspace=tmp_path / "a") as sandbox:
+        assert sandbox.execute(work).success
 
 
 def test_a_policy_changed_later(rule: Rule, tmp_path: Path) -> None:

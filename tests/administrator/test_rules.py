@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from wasm_kernel.apps import doctor
 from wasm_kernel.errors import ConfigurationError, NotAllowed
 from wasm_kernel.host import administrator
 from wasm_kernel.model import limits
-from wasm_kernel.model.administrator import Rules, combined, parse
+from wasm_kernel.model.administrator import NAMES, Rules, combined, parse
 from wasm_kernel.model.policy import ExecutionPolicy
 
 Rule = Callable[[str], Path]
@@ -256,3 +257,14 @@ def test_doctor_looks_at_it(rule: Rule) -> None:
 
 def _finding(what: str) -> doctor.Finding:
     return next(f for f in doctor.examine() if f.what == what)
+
+
+def test_every_rule_is_documented_and_the_example_can_be_used() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "administrators.md").read_text()
+    for name in NAMES:
+        assert f"`{name}`" in text, f"docs/administrators.md does not tell of {name}"
+    example = re.search(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert example is not None
+    everything = re.sub(r"^# (\w+ +=)", r"\1", example[1], flags=re.MULTILINE)
+    assert set(combined([parse(everything, "example")]).given()) == set(NAMES)
+    assert combined([parse(example[1], "example")]).image == ""

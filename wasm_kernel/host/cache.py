@@ -60,7 +60,7 @@ def private_root() -> Path:
         raise ImageError(f"the cache folder {root} cannot be used: {e.strerror}; {remedy}") from e
     problem = ownership_problem(info)
     if not problem and info.st_uid != os.getuid():
-        problem = f"belongs to user {info.st_uid}, and lacks what this version of wasm-kernel needs on this CPU"
+        problem = f"belongs to user {info.st_uid}, who alone can build there"
     if problem:
         raise ImageError(f"the cache folder {root} {problem}; {remedy}")
     if info.st_mode & 0o777 != mode:

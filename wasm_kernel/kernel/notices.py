@@ -44,7 +44,7 @@ class Notice:
 
 
 def unshown(root: Path) -> list[Notice]:
-    """The notices nobody has seen yet, the oldest first."""
+    """The notices nobody has seen yet, in the order of the file."""
     folder = root / STATE_FOLDER
     try:
         found = _read(folder / _NOTICES, "notices")

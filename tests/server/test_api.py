@@ -68,6 +68,9 @@ def test_two_at_once_and_the_server_answers_meanwhile(api: Api) -> None:
     one, two = api.create(), api.create()
     endless = api.begin(one, "n = 0\nwhile True: n += 1")
     assert api.state(one) == "busy"
+    asked = "api/status?no_track_activity=1"
+    before = api.server.get(asked).json["last_activity"]
+    api.until(lambda: api.server.get(asked).json["last_activity"] > before)  # nobody takes it for an idle server
     assert api.value(two, "sum(range(10))") == "45"
     started = time.monotonic()
     for _ in range(20):

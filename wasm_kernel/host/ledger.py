@@ -199,31 +199,12 @@ def lock_session(root: Path, session_id: str, wait: float = 0.0) -> SessionLock:
 
 def _holder(handle: int) -> str:
     try:
-        pid, began = _read_holder(handle)
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(began))
-        here = " (this process)" if pid == os.getpid() else ""
-        return f"process {pid}{here} since {since}"
+        found = json.loads(os.pread(handle, _MAX_TOLD, 0))
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(found["since"])))
+        here = " (this process)" if found["pid"] == os.getpid() else ""
+        return f"process {int(found['pid'])}{here} since {since}"
     except (ValueError, KeyError, TypeError, OSError):
         return "another process"
-
-
-def _read_holder(handle: int) -> tuple[int, float]:
-    found = json.loads(os.pread(handle, 1000, 0))
-    return int(found["pid"]), float(found["since"])
-
-
-def holder_of(root: Path, session_id: str) -> tuple[int, float] | None:
-    """The process that says it holds a session's lock, and since when; None when that cannot be read."""
-    try:
-        handle = os.open(f"{root}/{STATE_FOLDER}/locks/{session_id}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return _read_holder(handle)
-    except (ValueError, KeyError, TypeError, OSError):
-        return None
-    finally:
-        os.close(handle)
 
 
 def is_live(root: Path, session_id: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.host import tombstones
-from wasm_kernel.host.ledger import holder_of, read_record
+from wasm_kernel.host.ledger import read_record, told
 from wasm_kernel.model import limits
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import BadRecord, format_time, is_session_id, is_uuid, parse_time
@@ -182,13 +182,11 @@ def _shown(
 
 def holder(root: Path, session_id: str) -> dict[str, Any]:
     """Who has a session open."""
-    found = holder_of(root, session_id)
-    if found is None:
-        return {"pid": None, "since": None}
-    try:
-        return {"pid": max(0, found[0]), "since": format_time(datetime.fromtimestamp(found[1], UTC))}
-    except (ValueError, OverflowError, OSError):
-        return {"pid": max(0, found[0]), "since": None}
+    found = told(root, session_id)
+    pid, since = found.get("pid"), None
+    with contextlib.suppress(ValueError, TypeError, OverflowError, OSError):
+        since = format_time(datetime.fromtimestamp(found.get("since"), UTC))  # type: ignore[arg-type]
+    return {"pid": pid if type(pid) is int and pid > 0 else None, "since": since}
 
 
 def tombstone(shown: Mapping[str, Any], snapshot_id: str | None, now: datetime) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from wasm_kernel.host.workspace import METADATA_NAME
 from wasm_kernel.hub.census import HubUser
 from wasm_kernel.hub.homes import LEFT_ALONE, Homes
 from wasm_kernel.hub.service import Service
-from wasm_kernel.model.records import parse_time
+from wasm_kernel.model.records import format_time, parse_time
 
 AGE = {"max_age": "1d"}
 
@@ -306,6 +306,43 @@ def test_snapshots_are_thinned_but_for_those_of_live_sessions(town: Town) -> Non
     census = asyncio.run(service.census(fresh=True)).users[ann]
     assert {row.session_id: row.snapshot_count for row in census.sessions} == {rests: 1, live: 2}
     assert census.snapshot_bytes > 0
+
+
+def test_what_belongs_to_nothing_goes_once_a_day(town: Town) -> None:
+    (ann,) = town.settle("ann")
+    root = town.root(ann)
+    make_session(root, 1)
+    state = ledger.state_folder(root)
+    left = [state / "new" / "0c11d2e3.12345678", state / "trash" / "0123456789abcdef", state / "history" / "gone"]
+    for hours, name in ((2, "fresh"), (100, "old")):
+        (state / "deleted").mkdir(exist_ok=True)
+        moment = format_time(datetime.now(UTC) - timedelta(hours=hours))
+        (state / "deleted" / f"{name}.json").write_text(json.dumps({"deleted_at": moment}))
+    for folder in left:
+        folder.mkdir(parents=True)
+    service, _ = town.service([ann], AGE)
+    assert not asyncio.run(service.prune("me", dry_run=True)).failures
+    assert all(folder.exists() for folder in left)
+    assert not asyncio.run(service.prune("schedule")).failures
+    assert not any(folder.exists() for folder in left)
+    assert [p.name for p in (state / "deleted").iterdir()] == ["fresh.json"]
+    left[0].mkdir()
+    asyncio.run(service.prune("schedule"))
+    assert left[0].exists()
+
+
+def test_a_chart_is_not_worth_a_census(town: Town) -> None:
+    (ann,) = town.settle("ann")
+    make_session(town.root(ann), 1)
+    service, _ = town.service([ann])
+    path = service._how.state / "history.sqlite"
+    path.parent.mkdir()
+    path.write_bytes(b"nonsense" * 1000)
+    assert asyncio.run(service.census()).sessions
+    assert len(service.history()) == 1
+    path.unlink()
+    path.mkdir()
+    assert asyncio.run(service.census(fresh=True)).sessions
 
 
 # ---- warnings

@@ -303,10 +303,10 @@ async def run_scheduled(service: Service, log: Any) -> None:
     """One run of the schedule. Whatever goes wrong, there is a next one."""
     try:
         run = await service.prune("schedule")
-    except (WasmKernelError, OSError) as e:
-        service.trouble = str(e)
+    except Exception as e:  # also what is wrong with ourselves must not end the schedule
+        service.trouble = str(e) or type(e).__name__
         service.metrics.scheduled(None)
-        log.error("the scheduled run could not be done: %s", e)
+        log.error("the scheduled run could not be done: %s", e, exc_info=not isinstance(e, WasmKernelError | OSError))
         return
     service.trouble, service.last_run = "", run
     service.metrics.scheduled(run)

@@ -98,6 +98,11 @@ class UserCensus:
     identity: str = ""
 
     @property
+    def root_exists(self) -> bool:
+        """Whether they have a workspace."""
+        return not self.problem and (bool(self.identity) or bool(self.sessions))
+
+    @property
     def name(self) -> str:
         """The user's name."""
         return self.user.name

@@ -19,6 +19,8 @@ LEFT_ALONE = "a server of theirs runs, and locks of sessions that it uses may no
 _KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH")  # of our environment; the hub's token is not among it
 _KEEPER = ("-m", "wasm_kernel.hub.keeper")
 _BLOCK = 1 << 16
+_READING = ("look", "snapshots")
+_PATIENCE = 120.0  # seconds for those: everybody waits for the one whose workspace is largest
 
 
 class Homes:
@@ -37,7 +39,7 @@ class Homes:
         archive_folder: str = "",
         locks_visible: bool = False,
         allow_unconfined: bool = False,
-        seconds: float = 3600.0,
+        seconds: float = 1800.0,
     ) -> None:
         self._template = check_template(template)
         self._archive_folder, self._locks_visible = archive_folder, locks_visible
@@ -62,19 +64,20 @@ class Homes:
             "archive_folder": self._archive_folder if archive else "",
             "unconfined": self._allow_unconfined,
         }
+        seconds = min(self._seconds, _PATIENCE) if job in _READING else self._seconds
         try:
-            async with asyncio.timeout(self._seconds):
-                return await self._ask(order)
+            async with asyncio.timeout(seconds):
+                return await self._ask(order, seconds)
         except TimeoutError:
-            return {"problem": f"it took longer than {self._seconds:.0f} s, and was ended"}
+            return {"problem": f"it took longer than {seconds:.0f} s, and was ended"}
         except (OSError, ValueError) as e:
             return {"problem": f"it ended early: {e}"}
 
-    async def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
+    async def _ask(self, order: dict[str, Any], seconds: float) -> dict[str, Any]:
         if self._keeper is None or not self._keeper.is_alive:
             self.close()
             self._keeper = _Keeper()
-        channel = self._keeper.begin(self._seconds)
+        channel = self._keeper.begin(seconds)
         reader, writer = await asyncio.open_connection(sock=channel)
         try:
             writer.write(json.dumps(order).encode() + b"\n")

@@ -10,14 +10,15 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import psutil  # noqa: F401 - needed later, where it cannot be imported any more
 
 from wasm_kernel.errors import WasmKernelError
-from wasm_kernel.host import ledger, manifests
-from wasm_kernel.model.records import format_time
+from wasm_kernel.host import ledger, manifests, removal, tombstones
+from wasm_kernel.model.records import BadRecord, format_time, parse_time
 from wasm_kernel.model.retention import Decision, Plan, SessionFacts
 from wasm_kernel.sessions.archive import archive_planned
 from wasm_kernel.sessions.listing import SessionSummary, summary
@@ -144,10 +145,26 @@ def forget(root: Path, snapshot_ids: list[str]) -> dict[str, Any]:
     return {"snapshots": done, "snapshot_bytes": freed, "errors": errors}
 
 
+def sweep(root: Path, max_age_hours: float | None = None) -> dict[str, Any]:
+    """Take away what killed processes left, and what is remembered of sessions that were deleted so long ago."""
+    if max_age_hours is not None:
+        long_ago = datetime.now(UTC) - timedelta(hours=max_age_hours)
+        for session_id in tombstones.names(root):
+            with contextlib.suppress(BadRecord):
+                if parse_time((tombstones.read(root, session_id) or {}).get("deleted_at")) < long_ago:
+                    tombstones.forget(root, session_id)
+    found = survey(root)
+    carry_out(root, Plan(), SandboxLogger(level="error"))
+    removal.sweep_temporaries(found.temporaries)
+    return {"snapshot_bytes": collect_snapshots_of_the_gone(root)}
+
+
 def tell(root: Path, notices: list[dict[str, Any]]) -> dict[str, Any]:
     """Put notices where the user's next kernel finds them."""
     write_notices(root, notices)
     return {}
 
 
-JOBS: dict[str, Callable[..., dict[str, Any]]] = {f.__name__: f for f in (look, snapshots, remove, thin, forget, tell)}
+JOBS: dict[str, Callable[..., dict[str, Any]]] = {
+    f.__name__: f for f in (look, snapshots, remove, thin, forget, sweep, tell)
+}

@@ -54,6 +54,7 @@ class Remote:
             "remove": self._remove,
             "thin": self._thin,
             "forget": self._forget,
+            "sweep": self._sweep,
             "tell": self._tell,
         }
 
@@ -147,6 +148,10 @@ class Remote:
             except NotDone as e:
                 errors[name] = str(e)
         return {"snapshots": done, "errors": errors, "snapshot_bytes": 0}
+
+    async def _sweep(self, server: str, max_age_hours: float | None = None) -> dict[str, Any]:
+        found = await self._ask(server, "prune/execute", {"only": []})
+        return {"snapshot_bytes": found["totals"]["snapshot_bytes_freed"]}
 
     async def _tell(self, server: str, notices: list[dict[str, Any]]) -> dict[str, Any]:
         await self._ask(server, "notices", {"notices": notices}, method="PUT")

@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -67,6 +68,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 _BATCH = 200  # sessions removed between two entries of the audit log
 _SNAPSHOT_BOUNDS = ("max_age_hours", "max_per_session", "max_total_bytes")
+_DAY = 86400.0
 _STALE = 10  # a census that much older than it should be is not shown; one that is a little older, while it is renewed
 
 Ids = Mapping[str, Collection[str]]
@@ -129,6 +131,7 @@ class Service:
         self._census: Census | None = None
         self._looking, self._working = asyncio.Lock(), asyncio.Lock()
         self._refreshing: asyncio.Task[None] | None = None
+        self._swept: dict[str, float] = {}
         self.metrics = Metrics()
         self.policies, self.can_archive = arrangement.policies, arrangement.can_archive
         self.last_run: Run | None = None
@@ -163,7 +166,8 @@ class Service:
             found = await self._for_each(await self._directory.users(), self._look)
             census = self._census = Census(taken_at, without_shared(found))
             self.metrics.saw(census)
-            await asyncio.to_thread(self._history.add, census)
+            with contextlib.suppress(sqlite3.Error, OSError):  # it is only for a chart
+                await asyncio.to_thread(self._history.add, census)
             return census
 
     async def _refresh(self, asked_at: datetime) -> None:
@@ -274,6 +278,8 @@ class Service:
                     result = result.plus(done)
                     if of_user.snapshots and only is None and not done.left_alone:
                         result = result.plus(await self._thin_now(of_user, journal))
+                    if whole and census.users[of_user.user].root_exists:
+                        result = result.plus(await self._sweep(of_user))
                 return result
 
             return await self._finish(journal, await self._for_each(list(plan.users.values()), work))
@@ -366,6 +372,16 @@ class Service:
         found = await self._thin(user, of_user.rules)
         await journal.results(found, {})
         return found
+
+    async def _sweep(self, of_user: UserPlan) -> UserResult:
+        """Take away what belongs to nothing, once a day."""
+        name, now = of_user.user, time.monotonic()
+        user, refused = await self._ready(name)
+        if user is None or now - self._swept.get(name, now - _DAY) < _DAY:
+            return refused
+        self._swept[name] = now
+        hours = of_user.rules.retention.max_age_hours
+        return _result(name, await self._workplace.do(user, "sweep", max_age_hours=hours))
 
     async def _thin(self, user: HubUser, rules: Rules, *, dry_run: bool = False) -> UserResult:
         bounds = {name: getattr(rules.snapshots, name) for name in _SNAPSHOT_BOUNDS}

@@ -1,4 +1,4 @@
-"""One hub and one Chromium for the whole folder; they end with it (see tests/browser/conftest.py)."""
+"""One hub for the whole folder, one Chromium for each module that wants one."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ def hub(shots: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         yield hub
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """It ends with the module: playwright keeps an event loop going that other tests would trip over."""
     found = chromium.find()
     if found is None:
         pytest.skip(chromium.MISSING)

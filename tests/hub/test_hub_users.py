@@ -9,6 +9,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psutil
@@ -18,6 +19,8 @@ from playwright.sync_api import Browser, BrowserContext, expect
 from tests.browser.lab import Notebook
 from tests.browser.test_files import FILES, Files
 from tests.hub.hub import Hub
+from tests.sessions.helpers import make_session
+from wasm_kernel.model.records import format_time
 
 LogIn = Callable[[str], BrowserContext]
 
@@ -95,7 +98,7 @@ def test_nobody_reaches_anothers_sessions(hub: Hub, ann: Notebook, log_in: LogIn
     hers = f"{hub.url}user/ann/wasm-kernel"
     session = ann.folder.name
     browsers = (ann.page.context, log_in("bob"))
-    for what in (f"sessions/{session}/files/cities.csv", f"sessions/{session}/list?path="):
+    for what in (f"sessions/{session}/files/cities.csv", f"sessions/{session}/list?path=", "api/v0/sandboxes"):
         answers = [browser.request.get(f"{hers}/{what}") for browser in browsers]
         assert answers[1].status == 403, what
         assert "city" not in answers[1].text()
@@ -103,6 +106,7 @@ def test_nobody_reaches_anothers_sessions(hub: Hub, ann: Notebook, log_in: LogIn
         assert answers[0].status == 200, what
     for method in ("PUT", "DELETE"):
         assert _status(f"{hers}/sessions/{session}/files/cities.csv", token, method) == 403
+    assert _status(f"{hers}/api/v0/sandboxes/{session}", token, "DELETE") == 403
     assert (ann.folder / "cities.csv").exists()
 
 
@@ -142,6 +146,27 @@ def test_the_culler_stops_one_and_its_variables_come_back(hub: Hub, ann: Noteboo
     expect(again.output(number)).to_contain_text("[41, 42] 25")
     expect(again.output(number)).to_contain_text("Continued where this notebook was")
     again.screenshot("hub_resumed")
+
+
+def test_old_sessions_of_the_stopped_go_and_those_in_use_stay(hub: Hub, log_in: LogIn, shots: Path) -> None:
+    lab, page = hub.open_lab(log_in("ann"), "ann")
+    nb = Notebook.make(lab, page, shots, "in use.ipynb", ("kept = 'still here'",))
+    nb.run_all()
+    hub.stop("bob")
+    young = make_session(hub.sessions("bob"), 24.0)
+    _make_old(nb.folder)
+    old = make_session(hub.sessions("bob"), 100 * 24.0, {"work.txt": "of long ago"})
+    hub.wait_until(lambda: not (hub.sessions("bob") / old).exists(), "the service pruned")
+    assert (hub.sessions("bob") / young).is_dir()
+    assert [path for path in (hub.archives / "bob").iterdir() if old in path.name]
+    assert nb.folder.is_dir()
+    assert "still here" in nb.text(nb.run("kept"))
+
+
+def _make_old(session: Path) -> None:
+    metadata = session / ".metadata.json"
+    moment = format_time(datetime.now(UTC) - timedelta(days=100))
+    metadata.write_text(json.dumps(json.loads(metadata.read_text()) | {"updated_at": moment}))
 
 
 def _culler(hub: Hub, *, timeout: int) -> subprocess.Popen[bytes]:

@@ -107,12 +107,13 @@ def test_a_policy_is_tried_and_then_carried_out(hub: Hub, admin: Page) -> None:
     assert all(_exists(hub, "bob", name) for name in (*old, young))
     again = hub.sessions("bob") / old[0] / ".metadata.json"  # meanwhile, bob uses one
     again.write_text(json.dumps(json.loads(again.read_text()) | {"updated_at": "2199-01-01T00:00:00.000000Z"}))
+    unseen = _make(hub, "bob", 30, "not on the page that was agreed to")
     admin.get_by_role("button", name="Prune…").click()
     expect(admin.get_by_role("heading", level=1)).to_have_text("Delete 3 sessions?")
     assert all(_exists(hub, "bob", name) for name in old)
     admin.get_by_role("button", name="Delete 3 sessions").click()
     expect(admin.get_by_role("heading", level=1)).to_have_text("2 sessions deleted")
-    assert [_exists(hub, "bob", name) for name in (*old, young)] == [True, False, False, True]
+    assert [_exists(hub, "bob", name) for name in (*old, young, unseen)] == [True, False, False, True, True]
     admin.get_by_role("link", name="Audit log").first.click()
     row = admin.locator("tbody tr", has=admin.locator(f'code[title="{old[1]}"]'))
     expect(row).to_contain_text("admin")
@@ -156,6 +157,11 @@ def test_what_changes_something_needs_the_token(hub: Hub, admin: Page) -> None:
     for wrong in ({"action": "explode"}, {"item": "../../etc:bob"}, {"item": session_id}, {"item": f"{session_id}:"}):
         assert post(f"{hub.page}do", form=form | {"_xsrf": token} | wrong).status == 400
     assert post(f"{hub.page}do", form=form | {"_xsrf": token, "item": f"{session_id}:nobody"}).status == 400
+    forgotten = {"action": "prune", "plan": "0123456789abcdef", "_xsrf": token}
+    assert "look at what the policy would do once more" in post(f"{hub.page}do", form=forgotten).text()
+    assert "nothing was chosen" in post(f"{hub.page}confirm", form={"action": "delete", "_xsrf": token}).text()
+    ours = [c for c in admin.context.cookies() if c["path"].startswith("/services/wasm-kernel-hub")]
+    assert any(c["sameSite"] == "Lax" and c["httpOnly"] for c in ours)
     assert _exists(hub, "bob", session_id)
     assert post(f"{hub.page}do", form=form | {"_xsrf": token}).status == 200
     assert not _exists(hub, "bob", session_id)
@@ -213,6 +219,27 @@ def test_names_do_nothing(hub: Hub, admin: Page) -> None:
     assert not any(_exists(hub, "bob", session_id) for session_id in made)
     assert hosts == {urlparse(hub.url).netloc}
     assert not [text for text in said if "status of 40" not in text], said
+
+
+def test_a_page_runs_nothing_but_its_own_script(hub: Hub, log_in: LogIn) -> None:
+    """Whatever got into a page: it would not run, load or send anything, nor be shown in a frame."""
+    page = log_in("admin").new_page()
+    page.goto(hub.page)
+    blocked: list[str] = []
+    page.on("console", lambda message: blocked.append(message.text))
+    page.evaluate(
+        """() => {
+            const add = (name, values) => document.body.append(Object.assign(document.createElement(name), values));
+            add('script', {textContent: 'window.hacked = 1'});
+            add('script', {src: 'data:text/javascript,window.hacked=2'});
+            add('div', {innerHTML: '<img src="http://127.0.0.1:9/x" onerror="window.hacked=3">'});
+            add('iframe', {src: location.href});
+        }"""
+    )
+    expect(page.locator("iframe")).to_have_count(1)
+    hub.wait_until(lambda: page.wait_for_timeout(100) or len(blocked) >= 4, "four things were blocked")
+    assert all("Content Security Policy" in text for text in blocked), blocked
+    assert page.evaluate("() => window.hacked") is None
 
 
 @pytest.mark.parametrize(("look", "width"), [("light", 1280), ("dark", 1280), ("light", 600)])

@@ -223,6 +223,7 @@ class WasmKernelHub(Application):
         from wasm_kernel.hub import pages
 
         auth = HubOAuth.instance(parent=self)
+        auth.cookie_options = {"samesite": "Lax", **auth.cookie_options}  # no form of another site's comes with them
         if not auth.access_scopes:  # else everybody would have access
             raise ConfigurationError(
                 "who may use this service is not known: JUPYTERHUB_OAUTH_ACCESS_SCOPES is not set; "

@@ -34,6 +34,7 @@ _events = st.one_of(
     st.builds(wire.Reply, _bundle, st.tuples(st.binary())),
     st.just(wire.NextRequest()),
     st.just(wire.InterruptSeen()),
+    st.builds(wire.Unused, st.lists(st.lists(st.integers(0, 1 << 32), min_size=2, max_size=2), max_size=5)),
 )
 
 

@@ -786,6 +786,37 @@ def test_what_the_guest_freed_is_not_stored(sessions: Opened, root: Path) -> Non
     assert say(sandbox, "print(x, len(bytearray(100 << 20)))") == f"1 {100 << 20}"
 
 
+def test_memory_becomes_zeros_only_when_the_host_asked(sessions: Opened, root: Path) -> None:
+    _, sandbox = sessions.create()
+    say(
+        sandbox,
+        "import _host, numpy as np, wasm_guest.wire as wire\na = np.ones(1 << 20)\n"
+        "_host.call(wire.encode_event(wire.Unused([[a.__array_interface__['data'][0], a.nbytes]])))",
+    )
+    assert say(sandbox, "print(int(a.sum()))") == str(1 << 20)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    ["[[0, 1 << 40]]", "[[(1 << 32) - 70000, 70000]]", "[[-5, 1 << 20]]", "[[2, 3], 'x']", "[[0, 100 << 20]]"],
+    ids=["too long", "beyond", "negative", "malformed", "in use"],
+)
+def test_a_guest_that_lies_about_its_memory_harms_itself(sessions: Opened, root: Path, lie: str) -> None:
+    session_id, sandbox = sessions.create()
+    say(
+        sandbox,
+        "import wasm_guest.driver as driver, wasm_guest.wire as wire\n"
+        f"driver._tell = lambda event, tell=driver._tell: tell(wire.Unused({lie}) if type(event) is wire.Unused else event)",
+    )
+    try:
+        create_snapshot(session_id, root)
+    except WasmKernelError:
+        assert "100 << 20" in lie
+    sandbox.execute("x = 1")  # whatever comes of it
+    sandbox.reset()
+    assert say(sandbox, "print(6 * 7)") == "42"
+
+
 def _laid_out(memory: GuestMemory) -> bytes:
     """What an instance would see."""
     with mmap.mmap(-1, memory.size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as there:

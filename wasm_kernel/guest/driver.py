@@ -214,14 +214,21 @@ def do_pump(request, buffers):
 
 
 def do_scrub(request, buffers):
-    """Fill what was freed with zeros, which no snapshot stores. The host does not let the memory grow meanwhile."""
-    held, size, left = [], request["most"], request["most"]
-    while size >= 65536 and left > 0:
+    """Tell the host which memory is free: it holds what was there before, which no snapshot should.
+
+    All of it is taken, while the host does not let the memory grow, told of, and given back.
+    """
+    from numpy import empty, uint8
+
+    spare = empty(2 << 20, uint8)  # to write the message with
+    held, size = [], 1 << 30
+    while size >= request["least"] and len(held) < request["most"]:
         try:
-            held.append(bytes(size))
-            left -= size
+            held.append(empty(size, uint8))
         except MemoryError:
             size //= 2
+    del spare
+    _tell(wire.Unused([[block.__array_interface__["data"][0], block.nbytes] for block in held]))
     return {"status": "ok"}
 
 

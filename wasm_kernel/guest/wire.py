@@ -117,6 +117,13 @@ class InterruptSeen:
 
 
 @dataclass(frozen=True)
+class Unused:
+    """Memory that the guest holds and has no use for, as pairs of address and length: it may become zeros."""
+
+    stretches: list[list[int]]
+
+
+@dataclass(frozen=True)
 class Reply:
     """The guest's answer to the request it was given."""
 
@@ -136,6 +143,7 @@ Frame = (
     | HostMagic
     | NextRequest
     | InterruptSeen
+    | Unused
     | Reply
 )
 
@@ -150,6 +158,7 @@ _FIELDS: dict[type[Any], dict[str, type[Any]]] = {
     HostMagic: {"name": str, "line": str},
     NextRequest: {},
     InterruptSeen: {},
+    Unused: {"stretches": list},
     Reply: {"content": dict},
 }
 _BY_NAME = {kind.__name__: kind for kind in _FIELDS}
@@ -233,6 +242,10 @@ def without_surrogates(value: Any) -> Any:
     return value
 
 
+def _is_stretch(item: Any) -> bool:
+    return isinstance(item, list) and len(item) == 2 and all(type(n) is int and n >= 0 for n in item)
+
+
 def encode_event(event: Frame, default: Any = None) -> bytes:
     """An event as a frame."""
     kind = type(event)
@@ -256,6 +269,8 @@ def decode_event(frame: bytes) -> Frame:
             raise BadFrame(f"{name}.{key} is not {wanted.__name__}")
     if kind is ErrorRaised and not all(isinstance(line, str) for line in header["traceback"]):
         raise BadFrame("a traceback is a list of strings")
+    if kind is Unused and not all(_is_stretch(item) for item in header["stretches"]):
+        raise BadFrame("a stretch is an address and a length")
     if kind is Comm and header["action"] not in _COMM_ACTIONS:
         raise BadFrame("a comm opens, speaks or closes")
     if buffers and kind not in _WITH_BUFFERS:

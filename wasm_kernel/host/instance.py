@@ -6,6 +6,7 @@ survives is at rest, outside of it: `GuestMemory`, the list of open files, the c
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import struct
 import threading
@@ -17,7 +18,7 @@ from wasm_kernel.errors import SandboxError
 from wasm_kernel.guest import wire
 from wasm_kernel.host.engine import Engine, Module, Mount, Stop, Store, Trapped
 from wasm_kernel.host.interposer import Callbacks, Interposer, OpenFile
-from wasm_kernel.host.memory import GuestMemory
+from wasm_kernel.host.memory import CHUNK, GuestMemory
 
 SIGINT, SIGXCPU = 2, 24
 # Functions of CPython's that the runtime does not export and we need.
@@ -28,6 +29,8 @@ _EVENT_SIZE, _CLOCK_TAG, _ABSOLUTE = 32, 0, 1
 _EINVAL, _EFAULT = 28, 21
 _MAX_SUBSCRIPTIONS = 4096
 _DOOR_REFUSED = -2
+MOST_UNUSED = 1024  # stretches: each may cost a mapping
+_BLOCK_HEAD = 64  # bytes at both ends of a block that the allocator may use when it is freed
 _ALL = 1 << 62
 
 
@@ -171,6 +174,15 @@ class Instance:
     def let_grow(self, may: bool) -> None:
         """Whether the guest's memory may grow, up to its limit."""
         self.store.limit_memory(self._most if may else self.memory_span[1])
+
+    def forget(self, stretches: list[list[int]]) -> None:
+        """Have what the guest says is unused be zeros. If it lies, the harm is its own."""
+        size = self.memory_span[1]
+        ends = [(at + _BLOCK_HEAD, at + length - _BLOCK_HEAD) for at, length in stretches[:MOST_UNUSED]]
+        with contextlib.suppress(OSError):  # too many mappings: it stays what it is
+            self._memory.forget(
+                self._address, size, [(at, end) for at, end in ends if end <= size and end - at >= CHUNK]
+            )
 
     # ---- turns
 

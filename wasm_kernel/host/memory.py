@@ -183,6 +183,10 @@ class Overlay:
         states = self.states[first : first + count]
         return len(states) == count and _ELSEWHERE not in states and _ZEROS not in states
 
+    def are_zeros(self, pages: range) -> bool:
+        """Whether these pages are known to hold nothing else."""
+        return self.states.count(_ZEROS, pages.start, pages.stop) == len(pages)
+
     def page(self, page: int) -> bytes | None:
         """A page's content; None: it is not in the overlay."""
         state = self.states[page] if page < len(self.states) else _ELSEWHERE
@@ -320,12 +324,27 @@ class GuestMemory:
                 reader.aside[page] = overlay.page(page)
             reader.unread.difference_update(pages)
 
+    def forget(self, address: int, size: int, stretches: Iterable[Span]) -> None:
+        """Have stretches of a live memory be zeros, which take no room; what was there is of no use to anybody."""
+        overlay = self._overlay
+        with overlay.lock:
+            overlay.make_room(size)
+            for start, end in stretches:
+                pages = range(-(-start // _PAGE), end // _PAGE)
+                at, length = pages.start * _PAGE, len(pages) * _PAGE
+                if not overlay.are_zeros(pages):
+                    self._change(pages)
+                if not _punch_hole(overlay.fd, at, length):  # also where it is one: reading may have filled it
+                    return
+                _map(address + at, length, overlay.fd, at)
+                overlay.states[pages.start : pages.stop] = bytes([_ZEROS]) * len(pages)
+
     def _map_stretch(self, address: int, start: int, end: int) -> None:
         """Copy a stretch to the overlay and map it from there, which drops the private copies."""
         overlay = self._overlay
         for at, until, zeros in _parts(address, start, end):
             pages = range(at // _PAGE, until // _PAGE)
-            if zeros and overlay.states.count(_ZEROS, pages.start, pages.stop) == len(pages):
+            if zeros and overlay.are_zeros(pages):
                 continue
             self._change(pages)
             hole = zeros and _punch_hole(overlay.fd, at, until - at)
@@ -416,6 +435,11 @@ class GuestMemory:
     def changed(self) -> set[int]:
         """Pages that may differ from what the last capture, or what was loaded or patched, said of them."""
         return set(self._changed)
+
+    @property
+    def changed_bytes(self) -> int:
+        """How much that is."""
+        return len(self._changed) * _PAGE
 
     def patch(self, size: int, contents: Sequence[tuple[int, memoryview]], of_base: Sequence[int]) -> None:
         """Make this the memory of a snapshot that differs in these stretches of pages; some are as in the base.

@@ -24,8 +24,8 @@ from wasm_kernel.guest import wire
 from wasm_kernel.host import engine, image, packages, scratch, workspace
 from wasm_kernel.host.capture import Capture, OnEvent
 from wasm_kernel.host.engine import Stop, Trapped
-from wasm_kernel.host.instance import AtRest, Handlers, Instance, Limits, Run
-from wasm_kernel.host.memory import CapturedMemory, GuestMemory, give_back
+from wasm_kernel.host.instance import MOST_UNUSED, AtRest, Handlers, Instance, Limits, Run
+from wasm_kernel.host.memory import CHUNK, CapturedMemory, GuestMemory, give_back
 from wasm_kernel.host.pulse import pulse
 from wasm_kernel.host.verdict import integer, judge
 from wasm_kernel.model.outcome import SandboxResult, TrapCause
@@ -34,7 +34,7 @@ from wasm_kernel.model.policy import ExecutionPolicy
 OnInput = Callable[[wire.InputRequest], str]
 
 _HELP_SECONDS = 10.0  # for complete, inspect and is_complete
-_MOST_SCRUBBED = 512 << 20  # bytes: so much more memory is in use for a moment
+_WORTH_SCRUBBING = 32 << 20  # bytes that changed: some of them may be free by now
 _CALLER_FIRST = 0.002
 _REPLY_ROOM = 16 << 20  # a reply may be this much larger than display_max_bytes
 
@@ -101,6 +101,7 @@ class Sandbox:
         self._waits_for_answer = False
         self._before: workspace.Survey | None = None
         self._changed_files = False  # since the last capture
+        self._scrubbing = False
         self._lock = threading.Lock()
         self._busy = False
         self._interrupt_first = False
@@ -169,7 +170,7 @@ class Sandbox:
         """Raise KeyboardInterrupt in what runs now; whether anything does. Callable from any thread."""
         with self._lock:
             run = self._run
-            if run is None:
+            if run is None or self._scrubbing:
                 self._interrupt_first = self._busy  # the thread is about to start it
                 return self._busy
             run.interrupt()
@@ -203,7 +204,7 @@ class Sandbox:
     ) -> None:
         """Deliver a `Captured` of the guest at rest: what changed since the capture before, or all of it.
 
-        ``scrub``: without what the guest has freed; for snapshots that stay, because it takes a moment.
+        ``scrub``: without what the guest has freed, also if little changed; for snapshots that stay.
         """
         self._submit(_Job(lambda: self._captured(split, everything, files_differ, scrub), deliver))
 
@@ -215,16 +216,27 @@ class Sandbox:
     def _captured(
         self, split: Container[int], everything: bool, files_differ: Callable[[], bool], scrub: bool
     ) -> Captured:
-        if scrub and self._instance is not None and not self._fresh:
-            self._instance.let_grow(False)
-            self._ask({"op": "scrub", "most": _MOST_SCRUBBED}, (), None)
-            if self._instance is not None:
-                self._instance.let_grow(True)
         self._keep()
+        if scrub or self._memory.changed_bytes > _WORTH_SCRUBBING:
+            self._scrub()
+            self._keep()
         if not self._kept:
             raise SandboxError("the guest's memory could not be kept: there is no room for it")
         changed, self._changed_files = self._changed_files or files_differ(), False
         return Captured(self._memory.capture(split, everything=everything), self._rest, self._fresh, changed)
+
+    def _scrub(self) -> None:
+        """Have no old bytes where the guest has freed memory; the memory is kept before, in case that fails."""
+        if self._instance is None or self._fresh or not self._kept:
+            return
+        self._scrubbing = True
+        self._instance.let_grow(False)
+        try:
+            self._ask({"op": "scrub", "least": 2 * CHUNK, "most": MOST_UNUSED}, (), None)
+        finally:
+            self._scrubbing = False
+            if self._instance is not None:
+                self._instance.let_grow(True)
 
     def restore(self, prepare: Prepare, rest: AtRest, *, files: Callable[[], None], reseed: bool) -> None:
         """Be the guest of a snapshot from now on. If anything fails, the guest is as it was.
@@ -559,6 +571,9 @@ class Sandbox:
             return request
         if isinstance(event, wire.Reply):
             capture.reply = event
+        elif isinstance(event, wire.Unused):
+            if self._scrubbing and self._instance is not None:
+                self._instance.forget(event.stretches)
         elif isinstance(event, wire.InterruptSeen):
             if self._run is not None:
                 self._run.interrupt_seen()

@@ -97,22 +97,27 @@ def sandbox(root: Path, session_id: str, terms: Terms, living: Living | None) ->
 def sandboxes(root: Path, terms: Terms, living: Mapping[str, Living], query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of sandboxes: those that fit, the last used first, then deleted ones."""
     wanted = set(query.get("state") or STATES[:-1])
-    fits = _filter(query)
-    found: list[tuple[str, Callable[[], dict[str, Any]]]] = []
-    counts = _snapshot_counts(root)
-    for summary in list_sessions(root) if wanted - {"deleted"} and root.is_dir() else []:
-        state = _state(summary, living.get(summary.session_id))
-        if state in wanted and fits(summary.session_id, summary.title, summary.notebook, summary.updated_at):
-            shown = lambda s=summary: _shown(root, s, terms, living.get(s.session_id), counts)  # noqa: E731
-            found.append((summary.session_id, shown))
-    for session_id in reversed(tombstones.by_age(root)) if "deleted" in wanted else []:
+    fits, counts = _filter(query), _snapshot_counts(root)
+    found: list[SessionSummary | dict[str, Any]] = [
+        summary
+        for summary in (list_sessions(root) if wanted - {"deleted"} and root.is_dir() else ())
+        if _state(summary, living.get(summary.session_id)) in wanted
+        and fits(summary.session_id, summary.title, summary.notebook, summary.updated_at)
+    ]
+    for session_id in reversed(tombstones.by_age(root)) if "deleted" in wanted else ():
         buried = tombstones.read(root, session_id)
         if buried is not None:
             gone = _deleted(session_id, buried, counts)
             moment = parse_time(gone["deleted_at"]) if gone["deleted_at"] else None
             if fits(session_id, gone["title"], gone["notebook"], moment):
-                found.append((session_id, lambda g=gone: g))  # type: ignore[misc]
-    return page(found, query, lambda pair: pair[1]())
+                found.append(gone)
+
+    def shown(item: SessionSummary | dict[str, Any]) -> dict[str, Any]:
+        if isinstance(item, dict):
+            return item
+        return _shown(root, item, terms, living.get(item.session_id), counts)
+
+    return page(found, query, shown)
 
 
 def page(found: Sequence[_T], query: Mapping[str, Any], shown: Callable[[_T], Any]) -> dict[str, Any]:

@@ -230,7 +230,7 @@ def test_a_child_is_the_user_and_reaches_nothing_else(town: Town, weak_homes: Ca
     (ann,) = town.settle("ann")
     os.chown(town.root(ann), ANN, ANN)
     spy = (
-        "import os; from wasm_kernel.hub import jobs, keeper;"
+        "import os; from wasm_kernel.hub import jobs, keeper; os.setgroups([4, 24]);"
         "\ndef look(root):\n"
         "    found = {'ids': [*os.getresuid(), *os.getresgid(), *os.getgroups()], 'reached': []}\n"
         "    for path in ('/etc/passwd', '/etc/hostname', os.__file__):\n"

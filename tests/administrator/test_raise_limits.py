@@ -13,6 +13,7 @@ import pytest
 
 from tests.administrator.conftest import Start
 from tests.administrator.environment import WITHOUT_RULES, Environment, RuledKernel
+from tests.conformance.client import eventually
 from tests.server.conftest import Server, Session, running
 from tests.sessions.helpers import make_session
 from wasm_kernel import (
@@ -122,6 +123,22 @@ def test_space_of_checkpoints(pair: Pair) -> None:
         kernel.ok("found = %session snapshots")
     assert int(pair.ruled.ok("len(found)").result or 0) <= 3
     assert int(pair.free.ok("len(found)").result or 0) >= 6
+
+
+def test_what_went_gives_its_space_back(fresh: Environment, start: Start) -> None:
+    fresh.rule('checkpoint_bytes = "4M"')
+    kernel, free = start(), start(fresh.folder.parent / "free", **WITHOUT_RULES)
+
+    def stored(of: RuledKernel) -> int:
+        return snapshot_store(of.root).stored_bytes()
+
+    for _ in range(10):
+        for one in (kernel, free):
+            one.ok("import os; x = os.urandom(4 << 20)")
+    for one in (kernel, free):
+        one.ok("%session snapshots")  # waits until they are written
+    assert eventually(lambda: stored(kernel) < 25 * MiB), stored(kernel)
+    assert stored(free) > 40 * MiB
 
 
 def test_a_limit_is_explained(pair: Pair) -> None:

@@ -29,6 +29,7 @@ from wasm_kernel.kernel.channels import Channels, readable
 from wasm_kernel.kernel.history import History
 from wasm_kernel.kernel.home import Home
 from wasm_kernel.kernel.messages import MessageLoop, error_content
+from wasm_kernel.kernel.room import SnapshotRoom
 from wasm_kernel.kernel.streams import PAUSE, StreamBuffer
 from wasm_kernel.model import limits
 from wasm_kernel.model.outcome import Outcome, OutcomeKind, SandboxResult
@@ -140,8 +141,7 @@ class WasmKernel(MessageLoop):
         self._building: Any = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._ended = threading.Event()
-        self._making_room = threading.Lock()
-        self._short_of_room = False
+        self._room = SnapshotRoom(self)
         self._comms: dict[str, str] = {}  # of the guest
         self._host_comms: HostComms | None = None
         self._browsers: Browsers | None = None
@@ -197,7 +197,7 @@ class WasmKernel(MessageLoop):
             async with self.guest:
                 with contextlib.suppress(WasmKernelError):  # a guest that cannot be captured: the last one stays
                     await self.timeline.after_cell(run.number, run.code, result, self._count)
-            self._make_room()
+            self._room.after_cell()
 
     # ---- the session and its guest
 
@@ -280,29 +280,7 @@ class WasmKernel(MessageLoop):
             self._look_whether_idle()
         if self.retention:
             self.loop.run_in_executor(None, self.commands.prune_at_start)
-        self._make_room()
-
-    def _make_room(self) -> None:
-        """Where the administrator bounds snapshots, the oldest checkpoints give way to new ones."""
-        if self.home.rules.bounds_snapshots and not self._making_room.locked():
-            self.loop.run_in_executor(None, self._make_room_now)
-
-    def _make_room_now(self) -> None:
-        from wasm_kernel.sessions.snapshots import make_room
-
-        with self._making_room:
-            try:
-                enough = make_room(self.home.root)
-            except (WasmKernelError, OSError) as e:
-                self.log.warning("no room could be made for snapshots: %s", e)
-                return
-        if not enough and not self._short_of_room:
-            self.home.notes.append(
-                "Snapshots you took, and the last one of each session, use most of what the administrator allows; soon "
-                "cells cannot be undone, nor gone on with later. Delete some: old sessions with %prune, or, in a "
-                "terminal, `wasm-kernel snapshots prune --max-per-session 1`"
-            )
-        self._short_of_room = not enough
+        self._room.look()
 
     def forget_guest(self) -> None:
         """The guest starts afresh: its widgets are gone, and its cells count from one."""

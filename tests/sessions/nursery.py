@@ -84,6 +84,13 @@ class Nursery:
         time.sleep(0.2)  # the last one takes a moment to be gone
         return killed
 
+    def run_until(self, operation: str, done: Callable[[], object]) -> None:
+        """Let one worker do something once, however long that takes here, and kill it."""
+        pid, end = self._start(operation, 0), time.monotonic() + 60
+        while not done() and time.monotonic() < end:
+            time.sleep(0.01)
+        _kill(0.0, pid)
+
     def close(self) -> None:
         """Nobody is left."""
         for child in psutil.Process(self._process.pid).children():

@@ -87,6 +87,7 @@ def test_200_kills_at_random_moments(root: Path, tmp_path: Path, nursery: Nurser
         make_session(root, session_id=name)
     reader = Reader(root)
     reader.start()
+    nursery.run_until("archive", lambda: list((tmp_path / "archive").glob("*.tar.zst")))
 
     def look(number: int) -> None:
         if number % 50 == 49:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import filecmp
 import os
 import re
 import shutil
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from playwright.sync_api import FrameLocator, Locator, Page, expect
 
@@ -139,6 +141,42 @@ def test_keys_alone(files: Files) -> None:
     expect(files.row("where.json")).to_have_count(1)
     assert files.nb.panel.locator(".jp-Cell").count() == cells
     assert (files.nb.folder / "where.json").exists()
+
+
+@contextlib.contextmanager
+def _held_up(nb: Notebook) -> Iterator[None]:
+    """The kernel hears nothing for a while, as over a slow line."""
+    (kernel,) = [p for p in psutil.process_iter(["cmdline"]) if nb.kernel_id in " ".join(p.info["cmdline"] or ())]
+    kernel.suspend()
+    try:
+        yield
+    finally:
+        kernel.resume()
+
+
+def test_a_slow_kernel_does_what_was_meant(files: Files) -> None:
+    """Front ends send a click at once, but what was selected or typed only when the last of it was answered."""
+    nb = files.nb
+    files.list.press("End")
+    expect(files.preview).to_contain_text("place.json")
+    with _held_up(nb):
+        for key in ("ArrowUp", "Home", "ArrowDown", "End", "Home", "Enter"):
+            files.list.press(key)
+    expect(files.row("raw")).to_have_count(1)
+    files.list.press("Backspace")
+    files.choose("cities.csv")
+    expect(files.preview).to_contain_text("Lima")
+    with nb.page.expect_download() as waiting, _held_up(nb):
+        files.row("data").click()
+        files.choose("model.py")
+        files.root.locator(".wk-acts a").click()
+    assert waiting.value.suggested_filename == "model.py"
+    files.list.press("F2")
+    expect(files.panel.locator("input")).to_be_focused()
+    with _held_up(nb):
+        nb.page.keyboard.type("shape.py")
+        nb.page.keyboard.press("Enter")
+    expect(files.row("shape.py")).to_have_count(1)
 
 
 MEDIA = r"""

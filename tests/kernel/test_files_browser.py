@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from wasm_kernel import ExecutionPolicy
-from wasm_kernel.kernel.files import exchange, looking
+from wasm_kernel.kernel.files import exchange, looking, transfer
 from wasm_kernel.kernel.files.acts import all_of
 from wasm_kernel.kernel.files.browser import Browser
 
@@ -264,6 +264,27 @@ def test_downloads_without_a_server(root: Path) -> None:
         assert save(b).description == "Download zip"
         await press(b, save(b))
         assert 'download="files.zip"' in asked(b)[0].value
+
+    play(root, scene)
+
+
+def test_links_to_the_servers_part(root: Path) -> None:
+    async def scene(b: Browser) -> None:
+        b.links = transfer.Links("/base")
+        link = b._exchange._link
+        await choose(b, "a.csv")
+        assert 'href="/base/files/a.csv" download' in link.value
+        await choose(b, "a.csv", "d")
+        assert 'href="/base/archive?path=d&amp;path=a.csv" download' in link.value
+        await choose(b)
+        assert "href" not in link.value
+        for n in range(60):
+            (root / f"{n:02}{'ü' * 100}").touch()
+        b.refresh()
+        await quiet(b)
+        await choose(b, *(path for path in names(b) if "ü" in path))
+        assert "href" not in link.value
+        assert "Too many names" in link.value
 
     play(root, scene)
 

@@ -93,6 +93,15 @@ def test_large_files_go_through_the_server(tmp_path: Path) -> None:
     assert made.href == f"{LINKS.base}/archive?path=bad%FF+name%23%3F.bin"
 
 
+def test_more_names_than_a_link_takes(tmp_path: Path) -> None:
+    names = [f"{n:02}{'ü' * 100}" for n in range(30)]
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(ConfigurationError, match="too many names"):
+        transfer.downloads(tmp_path, names, LINKS, as_zip=True)
+    assert transfer.downloads(tmp_path, [""], LINKS, as_zip=True)
+
+
 def test_a_zip_larger_than_the_server_makes_is_said(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(bytes(1001))
     for links in (Links("/s", zip_bytes=1000), Links("/s", zip_files=0)):

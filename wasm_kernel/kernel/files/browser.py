@@ -135,7 +135,7 @@ class Browser:
         self._list.observe(self._picked, "index")
         self._previous = button("", "chevron-left", "The page before", self._go_back)
         self._next = button("", "chevron-right", "The next page", self._go_on)
-        self._tools = row()
+        self._tools = row(kind="wk-acts")
         left = w.VBox([self._head, self._list, row(self._previous, self._next, self._foot, kind="wk-foot")])
         left.add_class("wk-left")
         body = w.HBox([left, self._pane.widget])
@@ -213,14 +213,20 @@ class Browser:
         page = self._page = listing.arrange(self._seen.entries, self.view)
         self.view = replace(self.view, page=page.number)
         self._rows.value = style.rows(page.entries, self._scope)
-        self._head.value = f'<div class="wk-head">{escape(listing.header(listing.name_width(page.entries)))}</div>'
         self._show_list(page)
         self._show_crumbs()
         self._show_foot(page, self._seen.marks.deleted_in(self.view.folder))
         used, limit = self._seen.survey.used_bytes, self.policy.workspace_bytes
         self._quota.value = bar(used / limit if limit else 1.0, f"{format_size(used)} of {format_size(limit)}")
         self._enable()
+        self._show_head(page)
         self._pane.show(self.chosen())
+
+    def _show_head(self, page: Page) -> None:
+        """The line above the list. It also says which rows are known to be selected: `keys.js` waits for that."""
+        picked = ",".join(str(n) for n, entry in enumerate(page.entries) if entry.path in self._selected)
+        text = escape(listing.header(listing.name_width(page.entries)))
+        self._head.value = f'<div class="wk-head" data-picked="{picked}">{text}</div>'
 
     def _show_list(self, page: Page) -> None:
         paths = [e.path for e in page.entries]
@@ -296,6 +302,7 @@ class Browser:
         self._selected = tuple(entries[n].path for n in change.new if n < len(entries))
         self.acts.hush()
         self._enable()
+        self._show_head(self._page)
         self._pane.show(self.chosen())
 
     # ---- going about

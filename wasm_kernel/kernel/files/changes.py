@@ -153,6 +153,8 @@ def _undoable(kept: Kept | None) -> str:
 
 
 def _field(made: w.Text | w.Combobox) -> w.Text | w.Combobox:
+    """Sent when it is left, so before the button that is pressed next; while one types, a part could be sent alone."""
+    made.continuous_update = False
     made.add_class("wk-wide")
     return made
 

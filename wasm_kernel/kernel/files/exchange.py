@@ -117,7 +117,8 @@ def _label(zipped: bool) -> str:
 def _link(links: transfer.Links, chosen: Sequence[Entry], *, zipped: bool) -> str:
     label = f'<i class="fa fa-download"></i> {_label(zipped)}'
     kind = "lm-Widget jupyter-widgets jupyter-button widget-button"
-    if not chosen:
-        return f'<a class="{kind} wk-off" aria-disabled="true">{label}</a>'
-    address = links.archive([e.path for e in chosen]) if zipped else links.file(chosen[0].path)
+    address = links.archive([e.path for e in chosen]) if zipped else links.file(chosen[0].path) if chosen else ""
+    if not chosen or len(address) > transfer.LONGEST_LINK:
+        why = ' title="Too many names for one link: download the folder they are in"' if chosen else ""
+        return f'<a class="{kind} wk-off" aria-disabled="true"{why}>{label}</a>'
     return f'<a class="{kind}" href="{escape(address)}" download title="Download what is selected">{label}</a>'

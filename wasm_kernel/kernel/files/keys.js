@@ -12,6 +12,25 @@ if (root && !root.dataset.wk) {
     button.click();
     button.disabled = disabled;
   };
+  /* A front end sends clicks at once, but selections only when the kernel has answered to the one before. */
+  const heard = () => {
+    const list = root.querySelector('.wk-list select'), head = root.querySelector('.wk-head');
+    return head.dataset.picked === [...list.selectedOptions].map(option => option.index).join();
+  };
+  let late = false;
+  root.addEventListener('click', e => {
+    const button = e.target.closest('.wk-acts button, .wk-acts a');
+    if (!button || late || heard()) return;
+    e.preventDefault();
+    e.stopPropagation();
+    const begun = Date.now(), again = () => {
+      if (!heard() && Date.now() - begun < 5000) return setTimeout(again, 20);
+      late = true;
+      (button.isConnected ? button : root.querySelector('.wk-acts a')).click();
+      late = false;
+    };
+    again();
+  }, true);
   const keys = {Enter: 'open', Backspace: 'up', Delete: 'delete', F2: 'rename'};
   root.addEventListener('dblclick', e => { if (e.target.closest('.wk-list')) press('open'); });
   root.addEventListener('keydown', e => {
@@ -19,6 +38,7 @@ if (root && !root.dataset.wk) {
     if (e.target.closest('.wk-list')) name = keys[e.key] || (e.key === 'Escape' ? 'cancel' : '');
     else if (e.key === 'Escape') name = 'cancel';
     else if (e.key === 'Enter' && e.target.matches('.wk-panel input')) name = 'ok';
+    if (name === 'ok') { e.target.blur(); e.target.focus(); }  /* now the field is sent */
     if (name) { e.preventDefault(); e.stopPropagation(); press(name); }
   }, true);  /* before ipywidgets' own fields, which keep their keys to themselves */
   let asked = null;

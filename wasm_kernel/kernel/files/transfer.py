@@ -25,6 +25,7 @@ SMALL = 20 << 20  # what a page can take as a data: address
 MESSAGE = 10_000_000  # what a server's websocket takes in one message, less what is around it
 _MAX_FILES = 5000  # in an archive made here
 _NO_LIMIT = 1 << 60
+LONGEST_LINK = 12_000  # characters; proxies take no more than 16 KiB of address and cookies
 _NO_SERVER_PART = (
     "larger files need wasm-kernel's server extension, which this Jupyter server does not have: "
     "install wasm-kernel where the server runs, and restart it"
@@ -169,7 +170,10 @@ def _archive(root: Path, paths: Sequence[str], links: Links | None) -> Download:
             kind_of(folder, path)
         if links is not None:
             check(folder, wanted, Bounds(links.zip_bytes, links.zip_files))
-            return Download(name, links.archive(wanted))
+            address = links.archive(wanted)
+            if len(address) > LONGEST_LINK:
+                raise ConfigurationError("these are too many names for one link; download the folder they are in")
+            return Download(name, address)
         try:
             data = b"".join(zip_blocks(folder, wanted, Bounds(SMALL, _MAX_FILES)))
         except TooMuch as e:

@@ -28,7 +28,7 @@ test: $(STAMP) lint
 	@$(BIN)/wasm-kernel image build --metered
 	@$(BIN)/python -m tests.browser.chromium
 	@$(BIN)/python -m tests.hub.proxy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import resource
 import threading
@@ -109,3 +110,17 @@ def test_many_write_at_once(path: Path) -> None:
         thread.join()
     found, total = log.read(1000)
     assert total == len(found) == 8 * 20 * 2
+
+
+def test_a_file_that_is_put_aside_by_another_gets_no_more_lines(path: Path) -> None:
+    log = AuditLog(path)
+    log.append([entry(1)])
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        writer = threading.Thread(target=log.append, args=([entry(2)],))
+        writer.start()
+        writer.join(0.3)  # it has the file open, and waits
+        path.rename(path.with_name("audit.jsonl.1"))
+    writer.join()
+    assert path.with_name("audit.jsonl.1").read_bytes().count(b"\n") == 1
+    assert [e.run for e in log.read()[0]] == ["run2", "run1"]

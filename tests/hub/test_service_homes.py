@@ -19,6 +19,7 @@ from wasm_kernel import create_snapshot, import_session, list_snapshots
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.host import ledger
 from wasm_kernel.host.workspace import METADATA_NAME
+from wasm_kernel.hub import homes as homes_module
 from wasm_kernel.hub.census import HubUser
 from wasm_kernel.hub.homes import LEFT_ALONE, Homes
 from wasm_kernel.hub.service import Service
@@ -481,6 +482,26 @@ def test_a_child_that_is_killed_or_takes_too_long(town: Town) -> None:
         assert "sessions" in asyncio.run(homes.do(HubUser(ann), "look"))  # there is a new one
     finally:
         homes.close()
+
+
+def test_one_user_does_not_hold_up_the_census_of_all(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann, bob = town.settle("ann", "bob")
+    slow = (
+        "import time; from wasm_kernel.hub import jobs, keeper; look = jobs.look\n"
+        f"jobs.JOBS['look'] = lambda root: time.sleep(60 * ({ann!r} in str(root))) or look(root)\n"
+        "keeper.main()"
+    )
+    monkeypatch.setattr(homes_module, "_KEEPER", ("-c", slow))
+    place = Homes(town.template)
+    service, _ = town.service([ann, bob], workplace=place)
+    asyncio.run(place.do(HubUser(bob), "look"))  # the keeper is there
+    monkeypatch.setattr(homes_module, "_PATIENCE", 1.0)
+    try:
+        census = asyncio.run(service.census())
+    finally:
+        service.close()
+    assert "took longer than 1 s" in census.users[ann].problem
+    assert not census.users[bob].problem
 
 
 def test_the_keeper_has_no_secrets_and_ends_with_the_service(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:

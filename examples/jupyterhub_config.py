@@ -29,7 +29,8 @@ c.JupyterHub.spawner_class = "simple"
 c.SimpleLocalProcessSpawner.home_dir_template = str(HOMES / "{username}")
 c.Spawner.default_url = "/lab"
 c.Spawner.args = ["--allow-root"] if os.geteuid() == 0 else []
-# The image is built once, by `wasm-kernel install`.
+# The image is built once, by `wasm-kernel install`. What users may have at most is ruled by a file that is not theirs:
+# docs/administrators.md says which, and how users with accounts of their own share an image.
 c.Spawner.environment = {
     "WASM_KERNEL_CACHE": os.environ.get("WASM_KERNEL_CACHE", "/srv/jupyterhub/wasm-kernel-cache"),
 }

@@ -27,7 +27,7 @@ def hub(shots: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     with running_hub(
         tmp_path_factory.mktemp("hub"),
         found,
-        shots / "hub.log",
+        shots / f"hub{os.environ.get('PYTEST_XDIST_WORKER', '')}.log",
         interval="2s",
         census_age="1s",
         policy=json.dumps(policy),

@@ -11,7 +11,8 @@ from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.hub import chart, tables
 from wasm_kernel.hub.census import SessionRow
 from wasm_kernel.hub.history import Sample
-from wasm_kernel.hub.pages import parse_count, shown
+from wasm_kernel.hub.pages import parse_count
+from wasm_kernel.hub.rendering import shown
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 

@@ -11,30 +11,27 @@ page may run a script or load anything but what is in ``static``.
 from __future__ import annotations
 
 import asyncio
-import functools
-import hashlib
 import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import jinja2
 from jupyterhub.services.auth import HubOAuthenticated, UserNotAllowed  # type: ignore[import-untyped]
-from markupsafe import Markup
 from tornado import web
 
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.hub import chart, tables
 from wasm_kernel.hub.census import Census
+from wasm_kernel.hub.hubapi import HubUnavailable
+from wasm_kernel.hub.rendering import STATIC, render
 from wasm_kernel.hub.service import Service
 from wasm_kernel.hub.work import HubPlan, Run
 from wasm_kernel.model.records import is_session_id, is_uuid
-from wasm_kernel.model.units import format_age, format_duration, format_size, parse_duration, parse_size
+from wasm_kernel.model.units import parse_duration, parse_size
 
 
 def parse_count(text: str) -> int:
@@ -45,8 +42,6 @@ def parse_count(text: str) -> int:
     return int(digits)
 
 
-_HERE = Path(__file__).parent
-_STATIC = _HERE / "static"
 _REMEMBERED = 50  # plans and results
 _MOST_ITEMS = 1000  # in one request
 _MAX_ARGUMENT = 400
@@ -59,7 +54,11 @@ _FIELDS = (
     ("snapshot_max_per_session", "Most per session", "20", parse_count),
     ("snapshot_max_total", "Most space per user", "5G", parse_size),
 )
-ACTIONS = ("archive", "delete", "delete-snapshots", "prune")
+_ARGUMENTS = (
+    *("search", "user", "state", "sort", "page", "session", "action", "result", "policy", "users", "archive"),
+    *(name for name, *_ in _FIELDS),
+)
+_ACTIONS = ("archive", "delete", "delete-snapshots")
 _RULES = "; ".join(
     (
         "default-src 'none'",
@@ -119,7 +118,7 @@ def handlers(service: Service) -> list[tuple[Any, ...]]:
         ("confirm", ConfirmPage, given),
         ("do", DoPage, given),
         ("done/([0-9a-zA-Z-]+)", DonePage, given),
-        ("static/(.*)", StaticFile, {"path": str(_STATIC)}),
+        ("static/(.*)", StaticFile, {"path": str(STATIC)}),
     ]
 
 
@@ -166,6 +165,11 @@ class Page(HubOAuthenticated, web.RequestHandler):  # type: ignore[misc]
             raise web.HTTPError(403, reason="This request comes from another site")
 
     @property
+    def base(self) -> str:
+        """The address of the first page; the others are below it."""
+        return str(self.settings["prefix"]).rstrip("/") + "/"
+
+    @property
     def actor(self) -> str:
         """Who is asking."""
         return str(self.current_user["name"])
@@ -185,60 +189,37 @@ class Page(HubOAuthenticated, web.RequestHandler):  # type: ignore[misc]
 
     def show(self, template: str, **values: Any) -> None:
         """Finish with a page."""
-        base = str(self.settings["prefix"]).rstrip("/") + "/"
-        arguments = {name: self.argument(name) for name in self.request.query_arguments if name != "fresh"}
+        arguments = {name: self.argument(name) for name in _ARGUMENTS if name in self.request.query_arguments}
 
-        def link(path: str = "", **wanted: Any) -> str:
+        def link(page: str = "", /, **wanted: Any) -> str:
             given = {name: value for name, value in wanted.items() if value not in ("", None)}
-            return base + path + (f"?{urlencode(given)}" if given else "")
+            return self.base + page + (f"?{urlencode(given)}" if given else "")
 
         def here(**changes: Any) -> str:
-            return link(self.request.path.removeprefix(base.rstrip("/")).lstrip("/"), **{**arguments, **changes})
+            return link(self.request.path.removeprefix(self.base.rstrip("/")).lstrip("/"), **{**arguments, **changes})
 
-        self.finish(
-            _templates()
-            .get_template(template)
-            .render(
-                base=base,
-                link=link,
-                here=here,
-                arguments=arguments,
-                version=_version(),
-                me=self.current_user,
-                xsrf=self.xsrf_token.decode() if self.current_user else "",
-                now=datetime.now(UTC),
-                service=self.service,
-                **values,
-            )
-        )
+        values |= {"base": self.base, "link": link, "here": here, "arguments": arguments, "service": self.service}
+        values |= {"me": self.current_user, "xsrf": self.xsrf_token.decode(), "now": datetime.now(UTC)}
+        self.finish(render(template, **values))
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """What somebody wrote into a form is no fault of ours."""
-        if not isinstance(value, ConfigurationError):
+        """What the page itself tells needs no traceback."""
+        if not isinstance(value, ConfigurationError | HubUnavailable):
             super().log_exception(typ, value, tb)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """An error as a page."""
         error = kwargs.get("exc_info", (None, None))[1]
         text = ""
-        if isinstance(error, ConfigurationError):
-            status_code, text = 400, str(error)
-            self.set_status(400)
-        elif isinstance(error, web.HTTPError):
+        for kind, status in ((ConfigurationError, 400), (HubUnavailable, 503)):
+            if isinstance(error, kind):
+                status_code, text = status, str(error)
+                self.set_status(status)
+        if isinstance(error, web.HTTPError):
             text = error.reason or ""
         title = HTTPStatus(status_code).phrase if status_code in HTTPStatus._value2member_map_ else "Error"
-        self.finish(
-            _templates()
-            .get_template("error.html")
-            .render(
-                base=str(self.settings["prefix"]).rstrip("/") + "/",
-                version=_version(),
-                status=status_code,
-                title=title,
-                text="" if text == title else text,
-                forbidden=status_code == 403,
-            )
-        )
+        values = {"status": status_code, "title": title, "text": "" if text == title else text}
+        self.finish(render("error.html", base=self.base, **values))
 
 
 class SessionsPage(Page):
@@ -403,9 +384,12 @@ class ConfirmPage(Page):
         action = self.argument("action")
         if action == "prune":
             tried = _tried(self)
+            archived = [user.rules.archive for user in tried.plan.users.values() if user.remove]
             self.show(
                 "confirm.html",
                 action=action,
+                archives=bool(archived) and all(archived),
+                archives_some=any(archived),
                 items=[],
                 rows={},
                 tried=tried,
@@ -419,6 +403,8 @@ class ConfirmPage(Page):
         self.show(
             "confirm.html",
             action=action,
+            archives=action == "archive",
+            archives_some=False,
             items=items,
             rows=rows,
             size=sum(rows[item].size_bytes for item in items if item in rows),
@@ -447,7 +433,7 @@ class DoPage(Page):
             }[action]
             run = await work(self.actor, ids)
         self.memory.keep_run(run)
-        self.redirect(f"{str(self.settings['prefix']).rstrip('/')}/done/{run.run_id}", status=303)
+        self.redirect(f"{self.base}done/{run.run_id}", status=303)
 
     async def _prune(self, tried: Tried) -> Run:
         """Only what was seen."""
@@ -473,7 +459,7 @@ def _tried(page: Page) -> Tried:
 
 def _items(page: Page, action: str) -> list[tuple[str, str]]:
     """User and id of what was chosen; ids come first, because users' names may hold anything."""
-    if action not in ACTIONS:
+    if action not in _ACTIONS:
         raise web.HTTPError(400, reason="There is no such action")
     is_id = is_uuid if action == "delete-snapshots" else is_session_id
     found = []
@@ -497,70 +483,6 @@ class DonePage(Page):
         """The page."""
         run = self.memory.runs.get(run_id)
         if run is None:
-            self.redirect(f"{str(self.settings['prefix']).rstrip('/')}/audit")
+            self.redirect(f"{self.base}audit")
             return
         self.show("done.html", run=run)
-
-
-# ---- how values look
-
-
-@functools.cache
-def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "shown": shown,
-        "path": _path,
-        "size": format_size,
-        "duration": format_duration,
-        "count": lambda number: f"{number:,}",
-        "moment": lambda moment: f"{moment:%Y-%m-%d %H:%M} UTC",
-        "reason": lambda reason: _REASONS.get(reason, reason),
-    }
-    environment.globals |= {"age": age, "until": until, "name_of": tables.name_of, "place_of": tables.place_of}
-    return environment
-
-
-_REASONS = {
-    "max_age_hours": "not used for long",
-    "max_sessions": "too many",
-    "max_total_bytes": "too much space",
-    "min_free_bytes": "disk is full",
-    "no_metadata": "no metadata",
-    "corrupted_metadata": "damaged metadata",
-    "symlink": "a link",
-    "mount_inside": "a mount inside",
-}
-
-
-def shown(text: object) -> str:
-    """Text of others on one line: nothing that turns, hides or ends it."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
-
-
-def _path(text: str) -> Markup:
-    """A path that breaks after its slashes."""
-    return Markup("/<wbr>").join(shown(text).split("/"))
-
-
-def age(moment: datetime, now: datetime) -> str:
-    """How long ago."""
-    return format_age(max(0.0, (now - moment).total_seconds()))
-
-
-def until(moment: datetime, now: datetime) -> str:
-    """How long to wait."""
-    left = (moment - now).total_seconds()
-    return f"in {format_duration(left)}" if left > 0 else "now"
-
-
-@functools.cache
-def _version() -> str:
-    """Changes with style and script, so that no browser keeps an old one."""
-    return hashlib.sha256(b"".join(p.read_bytes() for p in sorted(_STATIC.iterdir()))).hexdigest()[:12]

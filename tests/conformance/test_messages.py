@@ -328,8 +328,9 @@ def test_an_interrupt_aborts_the_cells_that_wait(kernel: Kernel) -> None:
 
 
 def test_requests_that_wait_behind_a_failed_cell_are_still_answered(kernel: Kernel) -> None:
-    kernel.start("import time; time.sleep(.3); 1/0")
+    failing = kernel.start("import time; time.sleep(.3); 1/0")
     assert kernel.ask("kernel_info_request")["status"] == "ok"
+    assert not kernel.finish(failing).ok
     kernel.ok("1")
 
 

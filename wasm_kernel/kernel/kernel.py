@@ -29,8 +29,9 @@ from wasm_kernel.kernel.channels import Channels, readable
 from wasm_kernel.kernel.history import History
 from wasm_kernel.kernel.home import Home
 from wasm_kernel.kernel.messages import MessageLoop, error_content
+from wasm_kernel.kernel.outputs import Outputs
 from wasm_kernel.kernel.room import SnapshotRoom
-from wasm_kernel.kernel.streams import PAUSE, StreamBuffer
+from wasm_kernel.kernel.streams import PAUSE
 from wasm_kernel.model import limits
 from wasm_kernel.model.outcome import Outcome, OutcomeKind, SandboxResult
 from wasm_kernel.model.units import format_size
@@ -45,11 +46,6 @@ if TYPE_CHECKING:
     from wasm_kernel.model.snapshots import Manifest
 
 Message = dict[str, Any]
-_MESSAGE_TYPES = {
-    wire.DisplayData: "display_data",
-    wire.UpdateDisplay: "update_display_data",
-    wire.ExecuteResult: "execute_result",
-}
 _SOON = 0.5  # seconds
 _END_PATIENCE = 2.0  # seconds a cell has to end when the kernel does
 _FOLLOW_SECONDS = 60.0  # between questions to the server whether the notebook was renamed
@@ -126,7 +122,7 @@ class WasmKernel(MessageLoop):
         self.home = home
         self._opening: Future[LiveSession] | None = opening
         self._live: LiveSession | None = None
-        self._text = StreamBuffer(self._send_text, self._soon)
+        self._outputs = Outputs(self.publish, self._soon)
         self._history = History(None)
         self._timeline: Timeline | None = None
         self._finished: tuple[_Run, SandboxResult] | None = None  # a cell that wants its checkpoint
@@ -142,8 +138,6 @@ class WasmKernel(MessageLoop):
         self._idle_timer: asyncio.TimerHandle | None = None
         self._ended = threading.Event()
         self._room = SnapshotRoom(self)
-        self._comms: dict[str, str] = {}  # of the guest
-        self._host_comms: HostComms | None = None
         self._browsers: Browsers | None = None
         self._started = False  # whether the guest has run the startup code
         self._pump_timer: asyncio.TimerHandle | None = None
@@ -161,17 +155,17 @@ class WasmKernel(MessageLoop):
         return super().answers_at_once(message) or self._is_for_host(message)
 
     def _is_for_host(self, message: Message) -> bool:
-        kind = message["header"]["msg_type"]
-        return self._host_comms is not None and kind in ("comm_msg", "comm_close") and self._host_comms.owns(message)
+        host, kind = self._outputs.host_comms, message["header"]["msg_type"]
+        return host is not None and kind in ("comm_msg", "comm_close") and host.owns(message)
 
     @property
     def host_comms(self) -> HostComms:
         """The comms of the host's own widgets; made with the first one."""
-        if self._host_comms is None:
+        if self._outputs.host_comms is None:
             from wasm_kernel.kernel.host_comms import HostComms
 
-            self._host_comms = HostComms(self)
-        return self._host_comms
+            self._outputs.host_comms = HostComms(self)
+        return self._outputs.host_comms
 
     @property
     def browsers(self) -> Browsers:
@@ -284,7 +278,7 @@ class WasmKernel(MessageLoop):
 
     def forget_guest(self) -> None:
         """The guest starts afresh: its widgets are gone, and its cells count from one."""
-        self._comms.clear()
+        self._outputs.comms.clear()
         self._started = False
         self._count = 1
 
@@ -315,7 +309,7 @@ class WasmKernel(MessageLoop):
         future: asyncio.Future[Any] = self.loop.create_future()
 
         def arrived(kind: str, value: Any) -> None:
-            self._text.flush()
+            self._outputs.flush()
             if kind == "input":
                 self._ask_person(run, value)
             elif kind == "magic":
@@ -336,45 +330,14 @@ class WasmKernel(MessageLoop):
 
     def _show(self, run: _Run | None, event: wire.Event) -> None:
         """What the guest gave, to the front ends. Called on the sandbox's thread."""
-        parent = run.parent if run is not None else {}
-        if not isinstance(event, wire.Stream):
-            self._text.flush()
-        if isinstance(event, wire.Comm):
-            self._note_comm(event)
-            if self._host_comms is not None:
-                event = _with_host_widgets(event, self._host_comms)
-            self.publish(parent, event.action, event.content, event.metadata, list(event.buffers))
-        elif run is not None and run.silent:
-            return
-        elif isinstance(event, wire.Stream):
-            self._text.write(parent, event.name, event.text)
-        elif isinstance(event, wire.ClearOutput):
-            self.publish(parent, "clear_output", {"wait": event.wait})
-        elif isinstance(event, wire.ErrorRaised):
-            content = {"ename": event.ename, "evalue": event.evalue, "traceback": event.traceback}
-            self.publish(parent, "error", content)
-        elif isinstance(event, wire.DisplayData | wire.UpdateDisplay | wire.ExecuteResult):
-            shown: Message = {"data": event.data, "metadata": event.metadata}
-            if isinstance(event, wire.ExecuteResult):
-                shown["execution_count"] = run.number if run is not None else self.execution_count
-            else:
-                shown["transient"] = event.transient
-            self.publish(parent, _MESSAGE_TYPES[type(event)], shown)
-
-    def _send_text(self, parent: Message, name: str, text: str) -> None:
-        self.publish(parent, "stream", {"name": name, "text": text})
+        if run is None:
+            self._outputs.show(event, {}, number=self.execution_count)
+        else:
+            self._outputs.show(event, run.parent, number=run.number, silent=run.silent)
 
     def _soon(self, work: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self.loop.call_soon_threadsafe(self.loop.call_later, PAUSE, work)
-
-    def _note_comm(self, event: wire.Comm) -> None:
-        comm_id = event.content.get("comm_id")
-        if isinstance(comm_id, str):
-            if event.action == "comm_open":
-                self._comms[comm_id] = str(event.content.get("target_name", ""))
-            elif event.action == "comm_close":
-                self._comms.pop(comm_id, None)
 
     # ---- execute
 
@@ -477,7 +440,7 @@ class WasmKernel(MessageLoop):
         self.live.refresh(result, self.home.logger)
         self.last_result = result
         if result.outcome.state_lost:
-            self._comms.clear()
+            self._outputs.comms.clear()
         self._schedule_pump()
         if time.monotonic() - self._followed > _FOLLOW_SECONDS:
             self._followed = time.monotonic()
@@ -668,7 +631,8 @@ class WasmKernel(MessageLoop):
     async def comm_info_request(self, stream: Any, ident: Any, parent: Message) -> None:
         """Which comms are open: those of the guest went through here."""
         target = parent["content"].get("target_name")
-        known = {**self._comms, **(self._host_comms.known() if self._host_comms is not None else {})}
+        host = self._outputs.host_comms
+        known = {**self._outputs.comms, **(host.known() if host is not None else {})}
         comms = {key: {"target_name": name} for key, name in known.items() if target in (None, name)}
         self._wire.send(stream, "comm_info_reply", {"status": "ok", "comms": comms}, parent, ident)
 
@@ -689,7 +653,7 @@ class WasmKernel(MessageLoop):
         }
         buffers = tuple(bytes(b) for b in parent.get("buffers", ()))
         run = _Run(parent, ident, "", silent=False, allow_stdin=False)
-        self._note_comm(wire.Comm(action, content))
+        self._outputs.note_comm(wire.Comm(action, content))
         self._stop_pump()
         async with self._guest:
             with contextlib.suppress(SandboxError):
@@ -789,26 +753,6 @@ class WasmKernel(MessageLoop):
         elif self._opening is not None and self._opening.done() and self._opening.exception() is None:
             self.home.leave(self._opening.result())
         self._history.close()
-
-
-def _with_host_widgets(event: wire.Comm, host: HostComms) -> wire.Comm:
-    """A page that was loaded anew asks the guest for all widgets: the host's are added to the answer."""
-    data = event.content.get("data")
-    if event.action != "comm_msg" or not isinstance(data, dict) or data.get("method") != "update_states":
-        return event
-    states, paths, buffers = host.states()
-    theirs, their_paths = data.get("states"), data.get("buffer_paths")
-    merged = {
-        **data,
-        "states": {**(theirs if isinstance(theirs, dict) else {}), **states},
-        "buffer_paths": [*(their_paths if isinstance(their_paths, list) else []), *paths],
-    }
-    return wire.Comm(
-        event.action,
-        {**event.content, "data": merged},
-        event.metadata,
-        (*event.buffers, *(bytes(b) for b in buffers)),
-    )
 
 
 def _header(parent: Message) -> Message:

@@ -1,0 +1,96 @@
+"""What the guest gives, on its way to the front ends. Called on the sandbox's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from wasm_kernel.guest import wire
+from wasm_kernel.kernel.streams import StreamBuffer
+
+if TYPE_CHECKING:
+    from wasm_kernel.kernel.host_comms import HostComms
+
+Message = dict[str, Any]
+_MESSAGE_TYPES = {
+    wire.DisplayData: "display_data",
+    wire.UpdateDisplay: "update_display_data",
+    wire.ExecuteResult: "execute_result",
+}
+
+
+class Outputs:
+    """Events as messages, in order, text gathered for a moment.
+
+    Attributes:
+        comms: Those of the guest that are open: id to target.
+        host_comms: The host's own, once it has widgets.
+    """
+
+    def __init__(self, publish: Callable[..., None], later: Callable[[Callable[[], None]], None]) -> None:
+        self._publish = publish
+        self._text = StreamBuffer(self._send_text, later)
+        self.comms: dict[str, str] = {}
+        self.host_comms: HostComms | None = None
+
+    def show(self, event: wire.Event, parent: Message, *, number: int, silent: bool = False) -> None:
+        """Something that came of a request: of a cell with a number, or of none."""
+        if not isinstance(event, wire.Stream):
+            self._text.flush()
+        if isinstance(event, wire.Comm):
+            self.note_comm(event)
+            if self.host_comms is not None:
+                event = _with_host_widgets(event, self.host_comms)
+            self._publish(parent, event.action, event.content, event.metadata, list(event.buffers))
+        elif silent:
+            return
+        elif isinstance(event, wire.Stream):
+            self._text.write(parent, event.name, event.text)
+        elif isinstance(event, wire.ClearOutput):
+            self._publish(parent, "clear_output", {"wait": event.wait})
+        elif isinstance(event, wire.ErrorRaised):
+            content = {"ename": event.ename, "evalue": event.evalue, "traceback": event.traceback}
+            self._publish(parent, "error", content)
+        elif isinstance(event, wire.DisplayData | wire.UpdateDisplay | wire.ExecuteResult):
+            shown: Message = {"data": event.data, "metadata": event.metadata}
+            if isinstance(event, wire.ExecuteResult):
+                shown["execution_count"] = number
+            else:
+                shown["transient"] = event.transient
+            self._publish(parent, _MESSAGE_TYPES[type(event)], shown)
+
+    def flush(self) -> None:
+        """Send the text that is there, before something else is sent."""
+        self._text.flush()
+
+    def note_comm(self, event: wire.Comm) -> None:
+        """A comm was opened or closed, by the guest or by a front end."""
+        comm_id = event.content.get("comm_id")
+        if isinstance(comm_id, str):
+            if event.action == "comm_open":
+                self.comms[comm_id] = str(event.content.get("target_name", ""))
+            elif event.action == "comm_close":
+                self.comms.pop(comm_id, None)
+
+    def _send_text(self, parent: Message, name: str, text: str) -> None:
+        self._publish(parent, "stream", {"name": name, "text": text})
+
+
+def _with_host_widgets(event: wire.Comm, host: HostComms) -> wire.Comm:
+    """A page that was loaded anew asks the guest for all widgets: the host's are added to the answer."""
+    data = event.content.get("data")
+    if event.action != "comm_msg" or not isinstance(data, dict) or data.get("method") != "update_states":
+        return event
+    states, paths, buffers = host.states()
+    theirs, their_paths = data.get("states"), data.get("buffer_paths")
+    merged = {
+        **data,
+        "states": {**(theirs if isinstance(theirs, dict) else {}), **states},
+        "buffer_paths": [*(their_paths if isinstance(their_paths, list) else []), *paths],
+    }
+    return wire.Comm(
+        event.action,
+        {**event.content, "data": merged},
+        event.metadata,
+        (*event.buffers, *(bytes(b) for b in buffers)),
+    )

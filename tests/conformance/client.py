@@ -96,6 +96,7 @@ class Kernel:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("JPY_")}
         self.manager.start_kernel(env={**environ, "WASM_KERNEL_WORKSPACE": str(root), **env}, cwd=cwd and str(cwd))
         self.others: list[Message] = []  # what came on IOPub while something else was looked for
+        self.replies: dict[str | None, Message] = {}  # what came elsewhere
         self.connect()
 
     def connect(self) -> None:
@@ -145,10 +146,10 @@ class Kernel:
     def reply_to(self, msg_id: str, channel: str = "shell", timeout: float = PATIENCE) -> Message:
         get = self.client.get_control_msg if channel == "control" else self.client.get_shell_msg
         end = time.monotonic() + timeout
-        while True:
+        while msg_id not in self.replies:
             message = get(timeout=max(0.01, end - time.monotonic()))
-            if _parent(message) == msg_id:
-                return message
+            self.replies[_parent(message)] = message
+        return self.replies.pop(msg_id)
 
     # ---- other messages
 

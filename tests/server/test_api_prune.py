@@ -13,7 +13,8 @@ from tests.server.conftest import Api, running
 from tests.sessions.helpers import make_corrupted, make_legacy, make_session, set_age
 from wasm_kernel.host import tombstones
 from wasm_kernel.host.ledger import lock_session
-from wasm_kernel.sessions.snapshots import list_snapshots
+from wasm_kernel.sessions.catalog import create_session_sandbox
+from wasm_kernel.sessions.snapshots import create_snapshot, list_snapshots
 
 
 @pytest.fixture
@@ -122,14 +123,19 @@ def test_deleted_sandboxes_keep_their_snapshots_until_they_are_old(api: Api) -> 
 
 
 def test_snapshots_are_thinned_out(api: Api) -> None:
-    sandbox_id = api.create()
-    ids = [api("POST", f"sandboxes/{sandbox_id}/snapshots", {}, 201)["snapshot_id"] for _ in range(3)]
+    """Of sessions at rest: those of a live one can still be wanted for an undo."""
+    live = api.create()
+    kept = [api("POST", f"sandboxes/{live}/snapshots", {}, 201)["snapshot_id"] for _ in range(2)]
+    resting, sandbox = create_session_sandbox(workspace_root=api.server.root)
+    ids = [create_snapshot(resting, api.server.root).snapshot_id for _ in range(3)]
+    sandbox.close()
     wanted = {"snapshots": {"max_per_session": 1}}
     plan = api("POST", "prune/plan", wanted)
-    assert set(ids[:2]) <= set(plan["snapshots"]) and ids[2] not in plan["snapshots"]
+    assert set(ids[:2]) <= set(plan["snapshots"]) and not {ids[2], *kept} & set(plan["snapshots"])
     done = api("POST", "prune/execute", wanted)
     assert done["snapshots"] == plan["snapshots"] and done["totals"]["snapshots_removed"] == len(plan["snapshots"])
-    assert [s["snapshot_id"] for s in api("GET", f"sandboxes/{sandbox_id}/snapshots")["items"]] == [ids[2]]
+    assert [s["snapshot_id"] for s in api("GET", f"sandboxes/{resting}/snapshots")["items"]] == [ids[2]]
+    assert {s["snapshot_id"] for s in api("GET", f"sandboxes/{live}/snapshots")["items"]} >= set(kept)
 
 
 def test_notices(api: Api) -> None:

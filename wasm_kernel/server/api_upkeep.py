@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wasm_kernel.host import removal, tombstones
-from wasm_kernel.host.ledger import read_record
+from wasm_kernel.host.ledger import live_sessions, read_record
 from wasm_kernel.model.records import BadRecord, parse_time
 from wasm_kernel.model.retention import Decision, Plan, RetentionPolicy
 from wasm_kernel.model.units import parse_duration, parse_size
@@ -130,7 +130,8 @@ def _thin_out(root: Path, wanted: Mapping[str, Any] | None, dry_run: bool) -> tu
         max_per_session=wanted.get("max_per_session"),
         max_total_bytes=_bytes(wanted.get("max_total_bytes")),
     )
-    done = prune_snapshots(policy, root, dry_run=dry_run, logger=_LOGGER)
+    # A live session's kernel offers its snapshots to undo.
+    done = prune_snapshots(policy, root, spare=live_sessions(root), dry_run=dry_run, logger=_LOGGER)
     return done.deleted, done.freed_bytes
 
 

@@ -80,7 +80,7 @@ class WasmKernelExtension(ExtensionApp):
         self._loading = asyncio.Lock()
 
     def _limits(self) -> tuple[dict[str, Any], ExecutionPolicy]:
-        """The maxima, and what a kernel starts with here; what was changed by `%session limits` is not known to us."""
+        """The maxima, and what a kernel starts with here; what a running one has is said by its lock's file."""
         ours = self.config.get("WasmKernel", {})
         maxima = dict(administrator.rules().maxima)
         policy = limits.bounded(ExecutionPolicy(), maxima)

@@ -94,30 +94,30 @@ def test_sessions_are_searched_sorted_and_paged(hub: Hub, admin: Page) -> None:
 
 
 def test_a_policy_is_tried_and_then_carried_out(hub: Hub, admin: Page) -> None:
-    old = [_make(hub, "bob", 20 + n, f"forgotten {n}", size=5000) for n in range(3)]
-    young = _make(hub, "bob", 1, "current")
+    old = [_make(hub, "eve", 20 + n, f"forgotten {n}", size=5000) for n in range(3)]
+    young = _make(hub, "eve", 1, "current")
     admin.goto(f"{hub.page}policy")
     admin.get_by_label("Longest time unused").fill("soon")
     admin.get_by_role("button", name="See what this").click()
     expect(admin.get_by_role("alert")).to_contain_text("'soon' is not a duration")
     admin.get_by_label("Longest time unused").fill("2w")
-    admin.get_by_label("Users").fill("bob")
+    admin.get_by_label("Users").fill("eve")
     admin.get_by_role("button", name="See what this").click()
     expect(admin.get_by_role("heading", level=2)).to_contain_text(re.compile(r"3 sessions would go, 15\.\d KB"))
-    assert all(_exists(hub, "bob", name) for name in (*old, young))
-    again = hub.sessions("bob") / old[0] / ".metadata.json"  # meanwhile, bob uses one
+    assert all(_exists(hub, "eve", name) for name in (*old, young))
+    again = hub.sessions("eve") / old[0] / ".metadata.json"  # meanwhile, eve uses one
     again.write_text(json.dumps(json.loads(again.read_text()) | {"updated_at": "2199-01-01T00:00:00.000000Z"}))
-    unseen = _make(hub, "bob", 30, "not on the page that was agreed to")
+    unseen = _make(hub, "eve", 30, "not on the page that was agreed to")
     admin.get_by_role("button", name="Prune…").click()
     expect(admin.get_by_role("heading", level=1)).to_have_text("Delete 3 sessions?")
-    assert all(_exists(hub, "bob", name) for name in old)
+    assert all(_exists(hub, "eve", name) for name in old)
     admin.get_by_role("button", name="Delete 3 sessions").click()
     expect(admin.get_by_role("heading", level=1)).to_have_text("2 sessions deleted")
-    assert [_exists(hub, "bob", name) for name in (*old, young, unseen)] == [True, False, False, True, True]
+    assert [_exists(hub, "eve", name) for name in (*old, young, unseen)] == [True, False, False, True, True]
     admin.get_by_role("link", name="Audit log").first.click()
     row = admin.locator("tbody tr", has=admin.locator(f'code[title="{old[1]}"]'))
     expect(row).to_contain_text("admin")
-    expect(row).to_contain_text("bob")
+    expect(row).to_contain_text("eve")
 
 
 def test_sessions_are_archived_and_snapshots_deleted(hub: Hub, admin: Page) -> None:

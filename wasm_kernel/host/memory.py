@@ -317,12 +317,13 @@ class GuestMemory:
 
     def _change(self, pages: Iterable[int]) -> None:
         """These pages of the overlay are about to change: what is still to be read is put aside."""
-        self._changed.update(pages)
+        pages = set(pages)
+        self._changed |= pages
         overlay = self._overlay
         for reader in overlay.readers:
-            for page in reader.unread.intersection(pages):
+            for page in (wanted := reader.unread & pages):
                 reader.aside[page] = overlay.page(page)
-            reader.unread.difference_update(pages)
+            reader.unread -= wanted
 
     def forget(self, address: int, size: int, stretches: Iterable[Span]) -> None:
         """Have stretches of a live memory be zeros, which take no room; what was there is of no use to anybody."""

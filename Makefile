@@ -28,7 +28,9 @@ test: $(STAMP) lint
 	@$(BIN)/wasm-kernel image build --metered
 	@$(BIN)/python -m tests.browser.chromium
 	@$(BIN)/python -m tests.hub.proxy
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile || \
+	  { echo "What failed beside other tests is run once more, alone; it has to pass."; \
+	    $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

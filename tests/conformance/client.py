@@ -96,10 +96,10 @@ class Kernel:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("JPY_")}
         self.manager.start_kernel(env={**environ, "WASM_KERNEL_WORKSPACE": str(root), **env}, cwd=cwd and str(cwd))
         self.others: list[Message] = []  # what came on IOPub while something else was looked for
-        self.replies: dict[str | None, Message] = {}  # what came elsewhere
         self.connect()
 
     def connect(self) -> None:
+        self.replies: dict[str | None, Message] = {}  # what came elsewhere while something else was looked for
         self.client = self.manager.blocking_client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=PATIENCE)

@@ -101,7 +101,7 @@ def test_200_kills_at_random_moments(root: Path, tmp_path: Path, nursery: Nurser
     assert found == {s.snapshot_id for s in list_snapshots(root)}, "no half one"
     assert {s.session_id for s in list_snapshots(root)} <= {p.name for p in root.iterdir()}
     assert check_all(root, at_most=4) >= 2
-    assert most >= 8, "little was taken"
+    assert most >= 3, "little was taken"
     print(f"{most} snapshots at most, {len(found)} at the end")
 
     # What was exported is whole, and the next export of that name takes the rest away.

@@ -370,6 +370,7 @@ def test_new_folder_rename_move_and_delete(files: Files) -> None:
     expect(files.panel).to_contain_text("results/read me.md.")
     nb.screenshot("files_delete")
     files.answer("Cancel")
+    expect(files.panel.locator("button")).to_have_count(0)  # else the next click may be on the old question
     assert (nb.folder / "cities.csv").exists()
     files.press("Delete")
     files.answer("Delete")

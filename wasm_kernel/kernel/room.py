@@ -1,8 +1,4 @@
-"""The space that snapshots take, kept in bounds while a kernel runs: by the administrator's rules, and by collecting.
-
-A checkpoint that went leaves its chunks behind until somebody collects them. That is done whenever about as much was
-added as a session's checkpoints may take, so that garbage never takes more than they do.
-"""
+"""The space that snapshots take, kept within the administrator's rules while a kernel runs."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ from wasm_kernel.errors import WasmKernelError
 if TYPE_CHECKING:
     from wasm_kernel.kernel.kernel import WasmKernel
 
-_PATIENCE = 2.0  # seconds, for those who take a snapshot
 _SOON = 1.0  # seconds until a checkpoint is written, most often
 _SHORT = (
     "Snapshots you took, and the last one of each session, use most of what the administrator allows; soon cells "
@@ -30,41 +25,27 @@ class SnapshotRoom:
     def __init__(self, kernel: WasmKernel) -> None:
         self._kernel = kernel
         self._working = threading.Lock()
-        self._counted = ""  # the last snapshot whose bytes are counted
-        self._added = 0  # bytes since the last collection
         self._short = False  # the person was told
         self._later: asyncio.TimerHandle | None = None
 
     def after_cell(self) -> None:
         """A cell left a checkpoint, or will soon."""
-        self._count()
+        self.look()
         if self._later is not None:
             self._later.cancel()
-        self._later = self._kernel.loop.call_later(_SOON, self._count)
-
-    def _count(self) -> None:
-        last = self._kernel.live.recorder.last
-        if last is not None and last.snapshot_id != self._counted:
-            self._counted = last.snapshot_id
-            self._added += last.stored_bytes
-        self.look()
+        self._later = self._kernel.loop.call_later(_SOON, self.look)
 
     def look(self) -> None:
         """Begin what has to be done, if anything."""
-        full = self._added > self._kernel.checkpoint_bytes
-        if (full or self._kernel.home.rules.bounds_snapshots) and not self._working.locked():
-            self._kernel.loop.run_in_executor(None, self._work, full)
+        if self._kernel.home.rules.bounds_snapshots and not self._working.locked():
+            self._kernel.loop.run_in_executor(None, self._work)
 
-    def _work(self, full: bool) -> None:
-        from wasm_kernel.sessions.snapshots import collect_snapshots, make_room
+    def _work(self) -> None:
+        from wasm_kernel.sessions.snapshots import make_room
 
-        root = self._kernel.home.root
         with self._working:
             try:
-                if full:
-                    collect_snapshots(root, wait=_PATIENCE)
-                    self._added = 0
-                enough = make_room(root)
+                enough = make_room(self._kernel.home.root)
             except (WasmKernelError, OSError) as e:  # somebody takes one: after the next cell
                 self._kernel.log.info("no room was made for snapshots: %s", e)
                 return

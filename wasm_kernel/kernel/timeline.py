@@ -64,7 +64,7 @@ class Timeline:
         self._timer: asyncio.TimerHandle | None = None
         self._variables: Variables = {}
         self._redo: list[str] = []
-        self._since_collected = 0
+        self._gone = self._gone_bytes = 0  # checkpoints, since their chunks were collected
         self._closed = False
         self._kept: deque[tuple[str, int]] | None = None  # checkpoints, the oldest first, with what each added
         self._released: str | None = None  # the snapshot to go on from when the guest's memory was given back
@@ -223,7 +223,7 @@ class Timeline:
             self._kept = deque((s.snapshot_id, s.stored_bytes) for s in reversed(found) if s.trigger == "checkpoint")
         else:
             self._kept.append((latest.snapshot_id, latest.stored_bytes))
-        space = sum(size for _, size in self._kept)
+        space = before = sum(size for _, size in self._kept)
         doomed = []
         while len(self._kept) > self._kernel.checkpoint_count or (
             space > self._kernel.checkpoint_bytes and len(self._kept) > _FEWEST
@@ -233,9 +233,10 @@ class Timeline:
             doomed.append(oldest)
         for snapshot_id in doomed:
             recorder.store.remove_manifest(latest.session_id, snapshot_id)
-        self._since_collected += len(doomed)
-        if self._since_collected >= _COLLECT_EVERY:
-            self._since_collected = 0
+        self._gone, self._gone_bytes = self._gone + len(doomed), self._gone_bytes + before - space
+        # What nobody refers to any more takes no more room than what checkpoints may take.
+        if self._gone >= _COLLECT_EVERY or self._gone_bytes > self._kernel.checkpoint_bytes:
+            self._gone = self._gone_bytes = 0
             with contextlib.suppress(WasmKernelError, OSError):  # somebody takes one now: later
                 recorder.store.collect(chunks_of)
 

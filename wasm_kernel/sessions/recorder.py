@@ -34,7 +34,7 @@ from wasm_kernel.model.snapshots import (
 _PORTION = 8 << 20  # bytes of memory that are read before they are stored
 _MOST_PATCHED = 256 << 20  # bytes of memory that are held twice while a snapshot is restored
 _ALL_BASE = (BASE,) * PAGES
-PAGE = CHUNK // PAGES
+_PAGE = CHUNK // PAGES
 _FILE_PATIENCE = 30.0  # seconds that a cell waits, before it changes a file, for that file to be saved
 
 
@@ -195,7 +195,7 @@ class Recorder:
                 else:
                     table[number] = (name,)
         pages: dict[int, list[bytes]] = {}
-        for some in _portions(memory.pages, _PORTION // PAGE):
+        for some in _portions(memory.pages, _PORTION // _PAGE):
             for page, name in _put(take, some, 1):
                 number = page // PAGES
                 known = table.get(number, ())
@@ -268,8 +268,8 @@ class Recorder:
         size = manifest.snapshot.memory_bytes
         if known and not (self._all or self._broken or self._begun):
             stretches, wanted, of_base = _difference(self._table, manifest.table, memory.changed)
-            if sum(last - first for first, last in stretches) * PAGE <= _MOST_PATCHED:
-                contents = [memoryview(bytearray((last - first) * PAGE)) for first, last in stretches]
+            if sum(last - first for first, last in stretches) * _PAGE <= _MOST_PATCHED:
+                contents = [memoryview(bytearray((last - first) * _PAGE)) for first, last in stretches]
                 self.store.read_into(list(zip(wanted, contents, strict=True)))
 
                 def patched() -> GuestMemory:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,3 +49,12 @@ def shared_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BaseSan
     """One sandbox for a module's tests that do not mind each other."""
     with create_sandbox(workspace=tmp_path_factory.mktemp("shared")) as sandbox:
         yield sandbox
+
+
+@pytest.fixture(scope="session")
+def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pictures and servers' logs go: $WASM_KERNEL_SHOTS, for people who want to look at them."""
+    given = os.environ.get("WASM_KERNEL_SHOTS")
+    folder = Path(given) if given else tmp_path_factory.mktemp("shots")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

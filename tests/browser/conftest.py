@@ -5,7 +5,6 @@ They end with the folder, not with the run: playwright keeps an event loop going
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -34,15 +33,6 @@ def lab(browser_path: str, shots: Path, tmp_path_factory: pytest.TempPathFactory
 def page(lab: Lab, browser_path: str) -> Iterator[Page]:
     with running_browser(browser_path) as context:
         yield open_lab(context, lab)
-
-
-@pytest.fixture(scope="package")
-def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pictures and the server's log go: $WASM_KERNEL_SHOTS, for people who want to look at them."""
-    given = os.environ.get("WASM_KERNEL_SHOTS")
-    folder = Path(given) if given else tmp_path_factory.mktemp("shots")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 @pytest.fixture

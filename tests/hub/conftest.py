@@ -59,12 +59,3 @@ def log_in(hub: Hub, browser: Browser) -> Iterator[Callable[[str], BrowserContex
     yield make
     for context in made:
         context.close()
-
-
-@pytest.fixture(scope="package")
-def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pictures and the hub's log go: $WASM_KERNEL_SHOTS, for people who want to look at them."""
-    given = os.environ.get("WASM_KERNEL_SHOTS")
-    folder = Path(given) if given else tmp_path_factory.mktemp("shots")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

@@ -107,6 +107,11 @@ class WasmKernel(MessageLoop):
         help="What to prune when a kernel starts: {'older_than': '30d', 'max_sessions': 200, 'max_total': '20G'}."
     ).tag(config=True)
     allow_pip = Bool(True, help="Whether %pip may install packages.").tag(config=True)
+    seal_outputs = Bool(
+        True,
+        help="Whether what cells show is sealed: no scripts, nothing loaded from elsewhere, until the person trusts "
+        "the session.",
+    ).tag(config=True)
     startup_code = Unicode("", help="Python run in every fresh guest, before the first cell.").tag(config=True)
     checkpoint = Bool(True, help="Whether every cell leaves a checkpoint, to undo it or to go on after a crash.").tag(
         config=True
@@ -194,6 +199,10 @@ class WasmKernel(MessageLoop):
             self._room.after_cell()
 
     # ---- the session and its guest
+
+    def trust_outputs(self, trusted: bool) -> None:
+        """From now on what this session shows passes as it is, or is sealed again."""
+        self._outputs.trusted = trusted or not self.seal_outputs
 
     @property
     def guest(self) -> asyncio.Lock:

@@ -25,6 +25,7 @@ class Outputs:
     Attributes:
         comms: Those of the guest that are open: id to target.
         host_comms: The host's own, once it has widgets.
+        trusted: Whether the guest's outputs pass as they are.
     """
 
     def __init__(self, publish: Callable[..., None], later: Callable[[Callable[[], None]], None]) -> None:
@@ -32,6 +33,7 @@ class Outputs:
         self._text = StreamBuffer(self._send_text, later)
         self.comms: dict[str, str] = {}
         self.host_comms: HostComms | None = None
+        self.trusted = False
 
     def show(self, event: wire.Event, parent: Message, *, number: int, silent: bool = False) -> None:
         """Something that came of a request: of a cell with a number, or of none."""

@@ -24,6 +24,13 @@ _GOOD_WITHOUT_SCRIPTS = ("sk-top-container",)
 _SCRIPT = re.compile(r"<script\b(?![^>]{0,200}\btype\s*=\s*[\"']?(?:application/(?:ld\+)?json|math/|text/plain))", re.I)
 _HANDLER = re.compile(r"<[a-z][^<>]{0,4000}?[\s/\"']on[a-z]{3,30}\s{0,20}=", re.I)
 _DOCUMENT_IN_FRAME = re.compile(r"<iframe\b[^<>]{0,4000}?\bsrcdoc\s{0,20}=", re.I)
+_NEEDING_SCRIPTS = (
+    ("<script", _SCRIPT),
+    ("<SCRIPT", _SCRIPT),
+    ("srcdoc", _DOCUMENT_IN_FRAME),
+    (" on", _HANDLER),
+    ("\non", _HANDLER),
+)
 _PAGE_IN_FRAME = re.compile(
     r"<iframe\b[^<>]{0,4000}?\bsrc\s{0,20}=\s{0,20}[\"']?(https?://[^\s\"'<>]{1,2000})[^<>]{0,4000}>", re.I
 )
@@ -117,9 +124,9 @@ def _latex(text: str, frame: bool) -> Bundle:
 
 def _html(text: str, frame: bool) -> Bundle:
     if frame and needs_scripts(text):
-        document = frames.vega() + text if "vega-embed" in text or "vegaEmbed" in text else text
-        return {"text/html": frames.framed(document)}
-    text = _PAGE_IN_FRAME.sub(lambda found: f'<a href="{html.escape(found[1])}">{html.escape(found[1])}</a>', text)
+        return {"text/html": frames.framed(frames.with_vega(text) if "vegaEmbed" in text else text)}
+    if "<iframe" in text:
+        text = _PAGE_IN_FRAME.sub(lambda found: f'<a href="{html.escape(found[1])}">{html.escape(found[1])}</a>', text)
     return {"text/html": markup.sealed_html(text)}
 
 
@@ -127,7 +134,7 @@ def needs_scripts(text: str) -> bool:
     """Whether HTML would not be itself without its scripts. Wrong only costs comfort: nothing is trusted for it."""
     if any(mark in text[:20_000] for mark in _GOOD_WITHOUT_SCRIPTS):
         return False
-    return any(pattern.search(text) for pattern in (_SCRIPT, _DOCUMENT_IN_FRAME, _HANDLER))
+    return any(hint in text and pattern.search(text) is not None for hint, pattern in _NEEDING_SCRIPTS)
 
 
 def _svg(text: str, frame: bool) -> Bundle:

@@ -23,6 +23,7 @@ _BOTH = '<meta http-equiv="x-dns-prefetch-control" content="off"><meta name="ref
 _OUTER_STYLE = "<style>html,body,iframe{margin:0;border:0;width:100%;height:100%;overflow:hidden}</style>"
 _INNER_STYLE = "<style>html{background:#fff;color:#000;font:14px system-ui,sans-serif}body{margin:4px}</style>"
 _HEIGHT = re.compile(r"""(?:height\s*[:=]\s*["']?|"height"\s*:\s*)(\d{2,4})(?:px|["',;}\s])""")
+_ALTAIR = re.compile(r'maybeLoadScript\("([a-z-]{1,20})", "([0-9.]{1,20})"\)')
 _NOTE = (
     "This output brings scripts: they run in a frame of their own, without network. "
     "<code>%session trust on</code> shows outputs as they are."
@@ -55,6 +56,12 @@ def chart(specification: Any) -> str:
     text = json.dumps(specification).replace("<", "\\u003c")
     draw = f'vegaEmbed("#chart", {text}, {{actions: false}}).catch(e => document.body.append(String(e)))'
     return f'{vega()}<div id="chart"></div><script>{draw}</script>'
+
+
+def with_vega(document: str) -> str:
+    """A document as altair writes it, which would fetch Vega from the net: it is there already."""
+    versions = {f"{name.replace('-', '')}_version": number for name, number in _ALTAIR.findall(document)}
+    return f"{vega()}<script>var VEGA_DEBUG = {json.dumps(versions)};</script>{document}"
 
 
 @lru_cache(maxsize=1)

@@ -26,12 +26,12 @@ def plotly(module):
 
 def bokeh(module):
     """`show` gives a whole page with BokehJS inside; there is nothing to load beforehand."""
-    from bokeh import __version__
-    from bokeh.io.notebook import install_notebook_hook, publish_display_data
 
-    def load(resources, verbose, hide_banner, load_timeout):
+    def load_notebook(resources=None, verbose=False, hide_banner=False, load_timeout=5000):
         if not hide_banner:
-            publish_display_data({"text/plain": f"BokehJS {__version__} comes with each plot"})
+            from bokeh import __version__
+
+            module.publish_display_data({"text/plain": f"BokehJS {__version__} comes with each plot"})
 
     def show_doc(obj, state, notebook_handle=None):
         from bokeh.embed import file_html
@@ -39,6 +39,6 @@ def bokeh(module):
         from bokeh.resources import INLINE
 
         shown = column(*obj) if isinstance(obj, list | tuple) else obj
-        publish_display_data({"text/html": file_html(shown, INLINE, title="")})
+        module.publish_display_data({"text/html": file_html(shown, INLINE, title="")})
 
-    install_notebook_hook("jupyter", load, show_doc, module.show_app, overwrite=True)
+    module.load_notebook, module.show_doc = load_notebook, show_doc

@@ -16,13 +16,13 @@ from typing import Any
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' data: blob:; style-src 'unsafe-inline' data:; "
     "img-src data: blob:; font-src data:; media-src data: blob:; worker-src blob:; connect-src data: blob:; "
-    "frame-src 'none'; form-action 'none'; base-uri 'none'; webrtc 'block'"
+    "frame-src 'none'; form-action 'none'; base-uri 'none'"
 )
 _HEAD = f'<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
 _BOTH = '<meta http-equiv="x-dns-prefetch-control" content="off"><meta name="referrer" content="no-referrer">'
 _OUTER_STYLE = "<style>html,body,iframe{margin:0;border:0;width:100%;height:100%;overflow:hidden}</style>"
 _INNER_STYLE = "<style>html{background:#fff;color:#000;font:14px system-ui,sans-serif}body{margin:4px}</style>"
-_HEIGHT = re.compile(r"""(?:height\s*[:=]\s*["']?|"height"\s*:\s*)(\d{2,4})(?:px|["',;}\s])""")
+_HEIGHT = re.compile(r"""[hH]eight["']?\s{0,5}[:=]\s{0,5}["']?(\d{2,4})(?:px|["',;}\s])""")
 _ALTAIR = re.compile(r'maybeLoadScript\("([a-z-]{1,20})", "([0-9.]{1,20})"\)')
 _NOTE = (
     "This output brings scripts: they run in a frame of their own, without network. "
@@ -81,4 +81,4 @@ def _height_of(document: str) -> int:
     """The height that a document asks for itself, or a sensible one."""
     found = [int(n) for n in _HEIGHT.findall(document[-20_000:])[:20] + _HEIGHT.findall(document[:20_000])[:20]]
     asked = [n for n in found if 60 <= n <= 1200]
-    return max(asked) + 30 if asked else 450
+    return max(asked) + 60 if asked else 450  # axes and titles come on top

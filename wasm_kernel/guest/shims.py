@@ -9,6 +9,8 @@ import sys
 import time
 import types
 
+from . import plots
+
 NO_NETWORK = "no network in the WebAssembly sandbox"
 NO_PROCESS = "no processes in the WebAssembly sandbox: shell commands cannot run here"
 NO_THREAD = "can't start new thread: the WebAssembly sandbox has one thread (executors run in line, asyncio works)"
@@ -49,6 +51,8 @@ def install():
     after_import("tqdm.std", lambda m: setattr(m.tqdm, "monitor_interval", 0))  # its monitor is a thread
     after_import("rich.live", _rich_live)
     after_import("rich.progress", _rich_progress)
+    after_import("plotly.io._renderers", plots.plotly)
+    after_import("bokeh.io.notebook", plots.bokeh)
 
 
 # ---- after a module's first import

@@ -128,6 +128,7 @@ class WasmKernel(MessageLoop):
         self._opening: Future[LiveSession] | None = opening
         self._live: LiveSession | None = None
         self._outputs = Outputs(self.publish, self._soon)
+        self.trust_outputs(False)
         self._history = History(None)
         self._timeline: Timeline | None = None
         self._finished: tuple[_Run, SandboxResult] | None = None  # a cell that wants its checkpoint
@@ -287,7 +288,7 @@ class WasmKernel(MessageLoop):
 
     def forget_guest(self) -> None:
         """The guest starts afresh: its widgets are gone, and its cells count from one."""
-        self._outputs.comms.clear()
+        self._outputs.forget_guest()
         self._started = False
         self._count = 1
 
@@ -474,10 +475,12 @@ class WasmKernel(MessageLoop):
     def _reply(self, run: _Run, result: SandboxResult) -> Message:
         reply: Message = {"user_expressions": {}, "payload": []}
         if result.success:
-            for name, kind in (("user_expressions", dict), ("payload", list)):
-                value = result.reply.get(name)
-                if isinstance(value, kind):
-                    reply[name] = value
+            expressions, payload = result.reply.get("user_expressions"), result.reply.get("payload")
+            seal = None if self._outputs.trusted else self._outputs.seal
+            if isinstance(expressions, dict) and expressions:
+                reply["user_expressions"] = seal.expressions(expressions) if seal else expressions
+            if isinstance(payload, list) and payload:
+                reply["payload"] = seal.payload(payload) if seal else payload
             return {"status": "ok", **reply}
         how, error = result.outcome, result.error
         if result.reply.get("ename") == "UsageError" and not result.reply.get("traceback"):  # its text is on stderr
@@ -622,7 +625,8 @@ class WasmKernel(MessageLoop):
         position = len(code) if cursor_pos is None else cursor_pos
         request = {"op": "inspect", "code": code, "cursor_pos": position, "detail_level": detail_level}
         nothing = {"status": "ok", "data": {}, "metadata": {}, "found": False}
-        return await self._ask_guest({**request, "omit_sections": list(omit_sections)}, nothing)
+        found = await self._ask_guest({**request, "omit_sections": list(omit_sections)}, nothing)
+        return found if self._outputs.trusted else self._outputs.seal.inspection(found)
 
     async def do_is_complete(self, code: str) -> Message:
         """Whether the code could run as it is."""

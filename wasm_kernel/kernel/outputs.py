@@ -10,6 +10,7 @@ from wasm_kernel.kernel.streams import StreamBuffer
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.host_comms import HostComms
+    from wasm_kernel.kernel.seal import Seal
 
 Message = dict[str, Any]
 _MESSAGE_TYPES = {
@@ -25,7 +26,7 @@ class Outputs:
     Attributes:
         comms: Those of the guest that are open: id to target.
         host_comms: The host's own, once it has widgets.
-        trusted: Whether the guest's outputs pass as they are.
+        trusted: Whether the guest's outputs pass as they are, unsealed.
     """
 
     def __init__(self, publish: Callable[..., None], later: Callable[[Callable[[], None]], None]) -> None:
@@ -34,32 +35,66 @@ class Outputs:
         self.comms: dict[str, str] = {}
         self.host_comms: HostComms | None = None
         self.trusted = False
+        self._seal: Seal | None = None
+
+    @property
+    def seal(self) -> Seal:
+        """What makes outputs harmless; imported with the first one that is not text."""
+        if self._seal is None:
+            from wasm_kernel.kernel.seal import Seal
+
+            self._seal = Seal()
+        return self._seal
+
+    def forget_guest(self) -> None:
+        """The guest starts afresh: its widgets are gone."""
+        self.comms.clear()
+        if self._seal is not None:
+            self._seal.forget()
 
     def show(self, event: wire.Event, parent: Message, *, number: int, silent: bool = False) -> None:
         """Something that came of a request: of a cell with a number, or of none."""
         if not isinstance(event, wire.Stream):
             self._text.flush()
         if isinstance(event, wire.Comm):
-            self.note_comm(event)
-            if self.host_comms is not None:
-                event = _with_host_widgets(event, self.host_comms)
-            self._publish(parent, event.action, event.content, event.metadata, list(event.buffers))
+            self._show_comm(event, parent)
         elif silent:
             return
         elif isinstance(event, wire.Stream):
-            self._text.write(parent, event.name, event.text)
+            text = event.text if self.trusted else self._harmless_text(event)
+            if text:
+                self._text.write(parent, event.name, text)
         elif isinstance(event, wire.ClearOutput):
             self._publish(parent, "clear_output", {"wait": event.wait})
         elif isinstance(event, wire.ErrorRaised):
+            event = event if self.trusted else self.seal.error(event)
             content = {"ename": event.ename, "evalue": event.evalue, "traceback": event.traceback}
             self._publish(parent, "error", content)
         elif isinstance(event, wire.DisplayData | wire.UpdateDisplay | wire.ExecuteResult):
             shown: Message = {"data": event.data, "metadata": event.metadata}
+            if not self.trusted:
+                shown = {"data": self.seal.bundle(event.data), "metadata": self.seal.metadata(event.metadata)}
             if isinstance(event, wire.ExecuteResult):
                 shown["execution_count"] = number
             else:
-                shown["transient"] = event.transient
+                shown["transient"] = event.transient if self.trusted else self.seal.transient(event.transient)
             self._publish(parent, _MESSAGE_TYPES[type(event)], shown)
+
+    def _harmless_text(self, event: wire.Stream) -> str:
+        if self._seal is None and event.text.isascii() and "\x1b" not in event.text:
+            return event.text  # nearly all that is printed; nothing need be imported for it
+        return self.seal.text(event.name, event.text)
+
+    def _show_comm(self, event: wire.Comm, parent: Message) -> None:
+        if self.host_comms is not None and self.host_comms.owns({"content": event.content}):
+            return  # the host's own widgets are not the guest's to speak for
+        sealed = event if self.trusted else self.seal.comm(event)
+        if sealed is None:
+            return
+        self.note_comm(sealed)
+        if self.host_comms is not None:
+            sealed = _with_host_widgets(sealed, self.host_comms)
+        self._publish(parent, sealed.action, sealed.content, sealed.metadata, list(sealed.buffers))
 
     def flush(self) -> None:
         """Send the text that is there, before something else is sent."""

@@ -1,0 +1,84 @@
+"""Outputs that need scripts, each in a frame of an origin of its own, without network.
+
+Two frames, one in the other. A document cannot forbid itself to go to another address, which is a way out; the frame
+around it can (``frame-src``). Neither is ever ``allow-same-origin``: with it the scripts would be the page's own.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' data: blob:; style-src 'unsafe-inline' data:; "
+    "img-src data: blob:; font-src data:; media-src data: blob:; worker-src blob:; connect-src data: blob:; "
+    "frame-src 'none'; form-action 'none'; base-uri 'none'"
+)
+_HEAD = f'<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+_BOTH = '<meta http-equiv="x-dns-prefetch-control" content="off"><meta name="referrer" content="no-referrer">'
+_OUTER_STYLE = "<style>html,body,iframe{margin:0;border:0;width:100%;height:100%;overflow:hidden}</style>"
+_INNER_STYLE = "<style>html{background:#fff;color:#000;font:14px system-ui,sans-serif}body{margin:4px}</style>"
+_HEIGHT = re.compile(r"""[hH]eight["']?\s{0,5}[:=]\s{0,5}["']?(\d{2,4})(?:px|["',;}\s])""")
+_ALTAIR = re.compile(r'maybeLoadScript\("([a-z-]{1,20})", "([0-9.]{1,20})"\)')
+_NOTE = (
+    "This output brings scripts: they run in a frame of their own, without network. "
+    "<code>%session trust on</code> shows outputs as they are."
+)
+_NOTE_STYLE = "font-size:var(--jp-ui-font-size0,.75em);color:var(--jp-ui-font-color2,#767676);margin-top:2px"
+
+
+def framed(document: str, height: int | None = None) -> str:
+    """HTML with a frame that shows a document, scripts and all, and one line that says so."""
+    inner = f"{_HEAD}{_BOTH}{_INNER_STYLE}{document}"
+    outer = f"{_HEAD}{_BOTH}{_OUTER_STYLE}<iframe sandbox='allow-scripts' srcdoc='{_quoted(inner, chr(39))}'></iframe>"
+    pixels = height or _height_of(document)
+    # The box is what a person resizes: by its corner, which is why the frame leaves it free.
+    return (
+        f'<div style="height:{pixels}px;min-height:40px;resize:vertical;overflow:hidden;padding-bottom:8px;'
+        'box-sizing:border-box">'
+        '<iframe sandbox="allow-scripts" referrerpolicy="no-referrer" title="Output with scripts, sealed" '
+        f'style="width:100%;height:100%;border:0;background:#fff" srcdoc="{_quoted(outer, chr(34))}"></iframe></div>'
+        f'<div style="{_NOTE_STYLE}">{_NOTE}</div>'
+    )
+
+
+def script(code: str) -> str:
+    """A document that runs JavaScript as `IPython.display.Javascript` has it: with an ``element`` to write to."""
+    return f'<div id="element"></div><script>const element = document.getElementById("element");\n{code}\n</script>'
+
+
+def chart(specification: Any) -> str:
+    """A document that draws a Vega or Vega-Lite chart."""
+    text = json.dumps(specification).replace("<", "\\u003c")
+    draw = f'vegaEmbed("#chart", {text}, {{actions: false}}).catch(e => document.body.append(String(e)))'
+    return f'{vega()}<div id="chart"></div><script>{draw}</script>'
+
+
+def with_vega(document: str) -> str:
+    """A document as altair writes it, which would fetch Vega from the net: it is there already."""
+    versions = {f"{name.replace('-', '')}_version": number for name, number in _ALTAIR.findall(document)}
+    return f"{vega()}<script>var VEGA_DEBUG = {json.dumps(versions)};</script>{document}"
+
+
+@lru_cache(maxsize=1)
+def vega() -> str:
+    """Vega, Vega-Lite and vega-embed as script elements: in a frame nothing can be fetched."""
+    folder = resources.files(__package__) / "vega"
+    names = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
+    return "".join(f"<script>{(folder / name).read_text('utf-8')}</script>" for name in names)
+
+
+def _quoted(text: str, quote: str) -> str:
+    """Text for an attribute between quotes of one kind."""
+    return text.replace("&", "&amp;").replace(quote, html.escape(quote))
+
+
+def _height_of(document: str) -> int:
+    """The height that a document asks for itself, or a sensible one."""
+    found = [int(n) for n in _HEIGHT.findall(document[-20_000:])[:20] + _HEIGHT.findall(document[:20_000])[:20]]
+    asked = [n for n in found if 60 <= n <= 1200]
+    return max(asked) + 60 if asked else 450  # axes and titles come on top

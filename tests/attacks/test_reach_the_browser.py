@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attacks.browser_payloads import EVERY_TRAIT, PAYLOADS, RELOADED, Payload
+from tests.attacks.browser_payloads import EVERY_TRAIT, MORE_TRAITS, PAYLOADS, RELOADED, Payload
 from tests.attacks.browser_scene import UNSEALED, Listener, Scene, install_unsealed_kernel
 from tests.browser import chromium
 from tests.browser.lab import open_lab, running_browser, running_lab
@@ -25,7 +25,8 @@ def _all_attempts(shots: Path, folder: Path, kernel: str) -> set[str]:
     with running_lab(folder, shots / f"lab-{kernel}.log") as lab, running_browser(browser) as context:
         scene = Scene(lab, open_lab(context, lab), listener, shots, kernel)
         everywhere = Payload("every-trait", EVERY_TRAIT).cell(listener.url)
-        scene.attempt([p for p in PAYLOADS if not p.last], everywhere)
+        scene.attempt([p for p in PAYLOADS if p.act and not p.last])
+        scene.attempt([p for p in PAYLOADS if not p.act and not p.last], everywhere, *MORE_TRAITS)
         scene.attempt_by_reload(RELOADED)
         scene.attempt_one_by_one([p for p in PAYLOADS if p.last])
         listener.close()

@@ -127,8 +127,9 @@ def sealed_svg(text: str) -> str:
     clean = _cleaned(text).replace("&nbsp;", "&#160;")
     if not clean.startswith("<svg"):
         raise TooComplicated("it is no <svg> element")
-    if 'xmlns="' not in clean.partition(">")[0]:
-        clean = clean.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    for prefix, name in (("xmlns", "2000/svg"), ("xmlns:xlink", "1999/xlink")):  # XML wants them, HTML does without
+        if f' {prefix}="' not in clean.partition(">")[0]:
+            clean = clean.replace("<svg", f'<svg {prefix}="http://www.w3.org/{name}"', 1)
     sheet = "".join(stylesheets.scoped(_character_data(style), "wk-svg") for style in styles)
     if sheet:  # its own id in front, as in HTML: this may be put into a page
         scope = f"wk-{secrets.token_hex(4)}"

@@ -10,6 +10,7 @@ import pytest
 from tests.conformance.client import Kernel, eventually, plain
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+SEALED = False  # what sealing changes is tested in kernel/seal
 
 
 # ---- magics

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 Message = dict[str, Any]
 _SOON = 0.5  # seconds
+_LEAVING = ("exit", "quit", "exit()", "quit()")  # consoles end with these
 _END_PATIENCE = 2.0  # seconds a cell has to end when the kernel does
 _FOLLOW_SECONDS = 60.0  # between questions to the server whether the notebook was renamed
 _MOST_MAGICS = 1000  # per cell: a loop over a magic is fine, a flood is not
@@ -481,6 +482,10 @@ class WasmKernel(MessageLoop):
                 reply["user_expressions"] = seal.expressions(expressions) if seal else expressions
             if isinstance(payload, list) and payload:
                 reply["payload"] = seal.payload(payload) if seal else payload
+                if seal and run.code.strip() in _LEAVING:  # the person's word, not the guest's
+                    reply["payload"] += [
+                        item for item in payload if item == {"source": "ask_exit", "keepkernel": False}
+                    ]
             return {"status": "ok", **reply}
         how, error = result.outcome, result.error
         if result.reply.get("ename") == "UsageError" and not result.reply.get("traceback"):  # its text is on stderr
@@ -666,7 +671,10 @@ class WasmKernel(MessageLoop):
         }
         buffers = tuple(bytes(b) for b in parent.get("buffers", ()))
         run = _Run(parent, ident, "", silent=False, allow_stdin=False)
-        self._outputs.note_comm(wire.Comm(action, content))
+        if action == "comm_open":
+            self._outputs.opened_by_front_end(content)
+        else:
+            self._outputs.note_comm(wire.Comm(action, content))
         self._stop_pump()
         async with self._guest:
             with contextlib.suppress(SandboxError):

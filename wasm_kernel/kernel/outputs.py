@@ -96,6 +96,12 @@ class Outputs:
             sealed = _with_host_widgets(sealed, self.host_comms)
         self._publish(parent, sealed.action, sealed.content, sealed.metadata, list(sealed.buffers))
 
+    def opened_by_front_end(self, content: Message) -> None:
+        """A front end has opened a comm."""
+        self.note_comm(wire.Comm("comm_open", content))
+        if not self.trusted:
+            self.seal.opened_by_front_end(content)
+
     def flush(self) -> None:
         """Send the text that is there, before something else is sent."""
         self._text.flush()

@@ -109,6 +109,12 @@ class Seal:
             return self._states(event, comm_id, data)
         return self._changed(event, comm_id, data)
 
+    def opened_by_front_end(self, content: Mapping[str, Any]) -> None:
+        """A page asks for all widgets, or has made one: what the guest answers there is expected."""
+        comm_id, data = content.get("comm_id"), content.get("data")
+        if isinstance(comm_id, str) and isinstance(data, dict):
+            self._opened(wire.Comm("comm_open", dict(content)), comm_id, data)
+
     def _opened(self, event: wire.Comm, comm_id: str, data: Message) -> wire.Comm | None:
         target, state = event.content.get("target_name"), data.get("state")
         if target == _CONTROL:

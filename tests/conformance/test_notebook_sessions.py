@@ -299,7 +299,7 @@ def test_a_second_kernel_on_a_notebook_says_what_it_does_in_its_first_cell_once(
     assert two.ok("x").stderr == ""
     assert session_of(two) != first
     end(one)
-    two.ok(f"%session attach {first}")
+    two.ok(f"%session attach {first}", answers=("yes",))
     assert session_of(two) == first
 
 

@@ -81,7 +81,9 @@ ATTEMPTS = {
     "prune by number": Attempt("%prune --max-sessions 1 --yes", lambda s: not s.victim.exists()),
     "export": Attempt("%session export loot.zip", lambda s: (s.beside / "loot.zip").exists()),
     "list": Attempt(
-        "loot = %session list", lambda s: s.victim.name in s.loot(), "open('loot', 'w').write(str(globals().get('loot')))"
+        "loot = %session list",
+        lambda s: s.victim.name in s.loot(),
+        "open('loot', 'w').write(str(globals().get('loot')))",
     ),
     "dry run": Attempt(
         "loot = %prune --older-than 1h",
@@ -272,6 +274,21 @@ def test_between_cells_and_while_the_host_asks_the_guest_cannot(tmp_path: Path) 
         answer(kernel, "no", asked)
         assert not kernel.finish(running).ok
         assert here.victim.exists()
+
+
+def test_a_guest_that_got_away_from_its_magic_cannot_ask_beside_the_host(tmp_path: Path) -> None:
+    """Its time limit frees it while the host's question is open; a second box would be the guest's."""
+    with scene(tmp_path) as here:
+        kernel = here.kernel
+        kernel.ok("%session limits timeout=1")
+        fake = "input('Type the number above: ')"
+        running = kernel.start(f"try:\n  {PRUNE}\nexcept BaseException:\n  {fake}", allow_stdin=True)
+        asked = next_question(kernel)
+        kernel.finish(running)
+        assert not kernel.client.stdin_channel.msg_ready()
+        answer(kernel, "yes", asked)
+        kernel.ok("1")
+        assert here.victim.exists(), "nobody waits for that answer any more"
 
 
 def test_titles_cannot_change_what_is_asked(tmp_path: Path) -> None:

@@ -42,7 +42,9 @@ def grants_of(root: Path, session_id: str) -> set[str]:
     return set(read_record(root / session_id).extra.get("grants") or ())
 
 
-def test_a_question_names_exactly_what_will_happen(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_names_exactly_what_will_happen(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     kernel = start()
     kernel.ok("1")
@@ -91,7 +93,13 @@ def test_what_stays_within_the_session_needs_nothing(start: Start) -> None:
     kernel.ok("open('f', 'w').write('1')")
     for line in ("session list", "prune", "session files", "session download f", "session snapshot a", "session undo"):
         kernel.ok(f"%{line}")
-    for line in ("session trust off", "session grants", "session revoke prune", "session fork", "session limits files=99"):
+    for line in (
+        "session trust off",
+        "session grants",
+        "session revoke prune",
+        "session fork",
+        "session limits files=99",
+    ):
         kernel.ok(f"%{line}")
     kernel.ok("%session new")
     kernel.ok(f"%session delete {info(kernel)['session_id']} --yes")
@@ -210,7 +218,9 @@ def test_an_input_that_imitates_ours_is_marked(start: Start) -> None:
 def test_the_environment_grants_and_its_mistakes_are_told(start: Start) -> None:
     kernel = start(WASM_KERNEL_GRANTS="prune,trust,evrything")
     make_session(kernel.root, 48)
-    assert "WASM_KERNEL_GRANTS: there is no grant 'evrything'; there are trust, attach" in kernel.ok("%prune --yes").said
+    assert (
+        "WASM_KERNEL_GRANTS: there is no grant 'evrything'; there are trust, attach" in kernel.ok("%prune --yes").said
+    )
     assert info(kernel)["trusted"] is False
     kernel.ok("%session trust on")
     assert info(kernel)["trusted"] is True

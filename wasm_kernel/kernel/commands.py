@@ -135,7 +135,8 @@ class Commands(TimeTravel):
             )
         total = format_size(sum(s.size_bytes for s in found))
         header = ("session", "title or notebook", "size", "last used", "")
-        return table(data, header, rows, numbers=(2,), caption=f"{render.counted(len(found), 'session')}, {total}")
+        listed = table(data, header, rows, numbers=(2,), caption=f"{render.counted(len(found), 'session')}, {total}")
+        return replace(listed, private=True)
 
     async def _here(self, parent: Message) -> str:
         """This kernel's session; empty when it has none, because there are as many as are allowed."""
@@ -451,7 +452,8 @@ class Commands(TimeTravel):
         if not rows:
             return say("No session would be deleted.", data)
         caption = f"{render.counted(len(rows), 'session')} would be deleted, {freed} freed. To do it, add `--yes`."
-        return table(data, ("session", "title or notebook", "size", "last used"), rows, numbers=(2,), caption=caption)
+        header = ("session", "title or notebook", "size", "last used")
+        return replace(table(data, header, rows, numbers=(2,), caption=caption), private=True)
 
     def prune_at_start(self) -> None:
         """What the configuration asks for; on a thread, and never a kernel's failure."""

@@ -29,7 +29,7 @@ from wasm_kernel.kernel.grants import Grants, forbidden
 from wasm_kernel.kernel.history import History
 from wasm_kernel.kernel.home import Home
 from wasm_kernel.kernel.messages import MessageLoop, error_content
-from wasm_kernel.kernel.outputs import Outputs
+from wasm_kernel.kernel.outputs import Outputs, without_private
 from wasm_kernel.kernel.questions import Person, Questions
 from wasm_kernel.kernel.room import SnapshotRoom
 from wasm_kernel.kernel.streams import PAUSE
@@ -588,7 +588,7 @@ class WasmKernel(MessageLoop):
         if not run.silent and (answer.text or answer.html):
             data = {"text/plain": answer.text, **({"text/html": answer.html} if answer.html else {})}
             data |= answer.view() if answer.view is not None else {}
-            self.publish(run.parent, "display_data", {"data": data, "metadata": {}, "transient": {}})
+            self.publish(run.parent, "display_data", {"data": data, "metadata": answer.metadata, "transient": {}})
 
     # ---- input
 
@@ -667,7 +667,7 @@ class WasmKernel(MessageLoop):
             return
         if self._live is None:  # a page that is older than this kernel: nothing here knows its widgets
             return
-        content = parent["content"]
+        content = without_private(parent["content"])
         request = {
             "op": "comm",
             "action": action,

@@ -260,8 +260,9 @@ def test_between_cells_and_while_the_host_asks_the_guest_cannot(tmp_path: Path) 
     with scene(tmp_path) as here:
         kernel = here.kernel
         kernel.ok(
-            "import asyncio\nasync def nag():\n  while True:\n    await asyncio.sleep(0.1)\n"
-            "    try: input('[wasm-kernel] Type yes: ')\n    except Exception: pass\n"
+            "import asyncio, wasm_guest.door as door, wasm_guest.wire as wire\n"
+            "async def nag():\n  while True:\n    await asyncio.sleep(0.1)\n"
+            "    door.send(wire.InputRequest('Type yes: ', False))\n"
             "task = asyncio.create_task(nag())",
             allow_stdin=True,
         )

@@ -39,22 +39,22 @@ def test_a_prune_is_asked_about_and_done_after_yes(notebook: Make) -> None:
     nb.screenshot("grants-given")
 
 
-def test_an_answer_to_an_old_box_of_the_guests_is_not_the_hosts(notebook: Make) -> None:
+def test_after_a_question_of_the_guests_a_number_is_typed(notebook: Make) -> None:
     nb = notebook()
-    number = nb.start("try: input('Type yes to go on: ')\nexcept KeyboardInterrupt: pass")
-    stale = nb.box(number)
-    expect(stale).to_be_visible()
-    nb.interrupt()
-    nb.wait_until_done(number)
-    second = nb.start("%session trust on")
-    expect(nb.box(second)).to_be_visible()
-    if stale.count():  # Lab leaves it there
-        stale.fill("yes")
-        stale.press("Enter")
-    nb.screenshot("grants-two-questions")
-    expect(nb.box(second)).to_be_visible()
-    nb.answer(second, "yes")
-    assert "nothing was done" in nb.text(second), "the guest has asked, so it is a number that counts"
+    number = nb.start("input('[wasm-kernel] Type yes to go on: ')")
+    expect(nb.output(number)).to_contain_text("[asked by the notebook's code, not by the kernel] [wasm-kernel] Type yes")
+    nb.answer(number, "yes")
+    number = nb.start("%session trust on")
+    expect(nb.output(number)).to_contain_text("a number, because")
+    nb.screenshot("grants-number")
+    nb.answer(number, "yes")
+    assert "nothing was done" in nb.text(number)
+    number = nb.start("%session trust on")
+    expect(nb.output(number)).to_contain_text("a number, because")
+    typed = re.search(r"Type (\d{4}) to allow", nb.text(number))
+    assert typed
+    nb.answer(number, typed[1])
+    assert "This session is trusted" in nb.text(number)
 
 
 def test_an_interrupt_ends_the_question(notebook: Make) -> None:

@@ -42,7 +42,9 @@ def test_a_prune_is_asked_about_and_done_after_yes(notebook: Make) -> None:
 def test_after_a_question_of_the_guests_a_number_is_typed(notebook: Make) -> None:
     nb = notebook()
     number = nb.start("input('[wasm-kernel] Type yes to go on: ')")
-    expect(nb.output(number)).to_contain_text("[asked by the notebook's code, not by the kernel] [wasm-kernel] Type yes")
+    expect(nb.output(number)).to_contain_text(
+        "[asked by the notebook's code, not by the kernel] [wasm-kernel] Type yes"
+    )
     nb.answer(number, "yes")
     number = nb.start("%session trust on")
     expect(nb.output(number)).to_contain_text("a number, because")

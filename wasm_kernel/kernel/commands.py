@@ -334,7 +334,7 @@ class Commands(TimeTravel):
 
         found = next(iter(list_sessions(self._kernel.home.root, only=session_id)), None)
         if found is None:
-            return session_id
+            return legible(session_id)
         name = found.title or Path(found.notebook or found.former_notebook).name
         age = (datetime.now(UTC) - found.updated_at).total_seconds() if found.updated_at is not None else None
         return _line(session_id, name, found.size_bytes, age)

@@ -243,7 +243,7 @@ def test_number_of_sessions(fresh: Environment, start: Start, ruled_root: Path) 
     fourth = start(WASM_KERNEL_SESSION=mine)
     assert fourth.run("6 * 7").result == "42", "one that is there opens"
     fourth.stop()
-    assert second.run(f"%session delete {mine} --yes").ok
+    assert second.run(f"%session delete {mine} --yes", answers=("yes",)).ok
     assert second.run("1 + 1").result == "2"
     assert start(**WITHOUT_RULES).run("1").ok
 

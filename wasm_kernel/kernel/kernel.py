@@ -10,14 +10,13 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import zmq
-from traitlets import Bool, Dict, Float, Int, Unicode
+from traitlets import Bool, Dict, Float, Int, List, Unicode
 
 from wasm_kernel import __version__
 from wasm_kernel.errors import ImageMissing, Interrupted, SandboxError, WasmKernelError
@@ -25,11 +24,13 @@ from wasm_kernel.guest import wire
 from wasm_kernel.host.ledger import state_folder
 from wasm_kernel.host.sandbox import Sandbox
 from wasm_kernel.kernel import cells
-from wasm_kernel.kernel.channels import Channels, readable
+from wasm_kernel.kernel.channels import Channels
+from wasm_kernel.kernel.grants import Grants, forbidden
 from wasm_kernel.kernel.history import History
 from wasm_kernel.kernel.home import Home
 from wasm_kernel.kernel.messages import MessageLoop, error_content
-from wasm_kernel.kernel.outputs import Outputs
+from wasm_kernel.kernel.outputs import Outputs, without_private
+from wasm_kernel.kernel.questions import Person, Questions
 from wasm_kernel.kernel.room import SnapshotRoom
 from wasm_kernel.kernel.streams import PAUSE
 from wasm_kernel.model import limits
@@ -113,6 +114,11 @@ class WasmKernel(MessageLoop):
         help="Whether what cells show is sealed: no scripts, nothing loaded from elsewhere, until the person trusts "
         "the session.",
     ).tag(config=True)
+    grants = List(
+        Unicode(),
+        help="What cells may do beyond their session without a question: 'trust', 'attach', 'delete', 'prune', "
+        "'export', 'list'. Those of WASM_KERNEL_GRANTS are added.",
+    ).tag(config=True)
     startup_code = Unicode("", help="Python run in every fresh guest, before the first cell.").tag(config=True)
     checkpoint = Bool(True, help="Whether every cell leaves a checkpoint, to undo it or to go on after a crash.").tag(
         config=True
@@ -129,7 +135,9 @@ class WasmKernel(MessageLoop):
         self._opening: Future[LiveSession] | None = opening
         self._live: LiveSession | None = None
         self._outputs = Outputs(self.publish, self._soon)
-        self.trust_outputs(False)
+        self._questions = Questions(channels.stdin, self._wire)
+        self.granted = Grants(self._questions, self.grants, home.environ)
+        home.notes += self.granted.problems
         self._history = History(None)
         self._timeline: Timeline | None = None
         self._finished: tuple[_Run, SandboxResult] | None = None  # a cell that wants its checkpoint
@@ -204,7 +212,27 @@ class WasmKernel(MessageLoop):
 
     def trust_outputs(self, trusted: bool) -> None:
         """From now on what this session shows passes as it is, or is sealed again."""
-        self._outputs.trusted = trusted or not self.seal_outputs
+        self._outputs.trusted = (trusted or not self.seal_outputs) and not forbidden("trust")
+
+    @property
+    def outputs_trusted(self) -> bool:
+        """Whether what this session shows passes as it is."""
+        return self._outputs.trusted
+
+    async def require(self, grant: str, what: str, details: Sequence[str] = ()) -> None:
+        """Come back only if the cell that runs may do something beyond its session; the person is asked if need be."""
+        run = self._running
+        alone = run is not None and run.cell.only_magics  # else the guest waits for the answer to its magic
+
+        def waits() -> bool:
+            here = self._running is run and run is not None and not run.cancelled.is_set()
+            return here and (alone or self.live.sandbox.waits_for_answer)
+
+        person = None
+        if run is not None and run.allow_stdin and not run.silent:
+            person = Person(run.parent, run.ident, waits)
+        async with self._guest if alone else contextlib.nullcontext():  # nothing of the guest's runs meanwhile
+            await self.granted.require(grant, what, details, person)
 
     @property
     def guest(self) -> asyncio.Lock:
@@ -273,6 +301,8 @@ class WasmKernel(MessageLoop):
         live = self.live
         self._history.close()
         self._history = History(state_folder(self.home.root) / "history" / live.session_id / "history.sqlite")
+        self.granted.moved_in(live)
+        self.trust_outputs(self.granted.trusted)
         self.forget_guest()
         self._finished = None
         if self._timeline is not None:
@@ -322,7 +352,7 @@ class WasmKernel(MessageLoop):
         def arrived(kind: str, value: Any) -> None:
             self._outputs.flush()
             if kind == "input":
-                self._ask_person(run, value)
+                self.loop.create_task(self._ask_person(run, value))
             elif kind == "magic":
                 self.loop.create_task(self._answer_magic(run, value))
             elif future.done():
@@ -539,7 +569,7 @@ class WasmKernel(MessageLoop):
         """The guest has come to a magic of ours: do it if the user's text holds it."""
         sandbox = self.live.sandbox
         magic = run.cell.find(request.name, request.line) if run is not None else None
-        if run is None or magic is None or run.magics_done >= _MOST_MAGICS:
+        if run is None or run is not self._running or magic is None or run.magics_done >= _MOST_MAGICS:
             sandbox.answer(wire.ANSWER_REFUSED)
             return
         run.magics_done += 1
@@ -565,36 +595,20 @@ class WasmKernel(MessageLoop):
         if not run.silent and (answer.text or answer.html):
             data = {"text/plain": answer.text, **({"text/html": answer.html} if answer.html else {})}
             data |= answer.view() if answer.view is not None else {}
-            self.publish(run.parent, "display_data", {"data": data, "metadata": {}, "transient": {}})
+            self.publish(run.parent, "display_data", {"data": data, "metadata": answer.metadata, "transient": {}})
 
     # ---- input
 
-    def _ask_person(self, run: _Run | None, request: wire.InputRequest) -> None:
+    async def _ask_person(self, run: _Run | None, request: wire.InputRequest) -> None:
         """Ask the front end for a line; the guest waits, the loop does not."""
-        sandbox, stdin = self.live.sandbox, self.channels.stdin
-        if run is None or not run.allow_stdin:
+        sandbox = self.live.sandbox
+        if run is None or run is not self._running or not run.allow_stdin or self._questions.host_asks:
             sandbox.answer(wire.ANSWER_REFUSED)
             return
-        while readable(stdin):
-            stdin.recv_multipart()  # an answer to an earlier question
-        content = {"prompt": request.prompt, "password": request.password}
-        self._wire.send(stdin, "input_request", content, run.parent, ident=run.ident)
-
-        def look() -> None:
-            if not sandbox.waits_for_answer or self._running is not run:
-                return
-            if readable(stdin):
-                reply: Any = None
-                with contextlib.suppress(Exception):  # a forged reply
-                    _, reply = self._wire.recv(stdin, zmq.NOBLOCK)
-                if reply:
-                    value = str(reply["content"].get("value", ""))
-                    eof = value == "\x04"
-                    sandbox.answer(wire.ANSWER_EOF if eof else wire.ANSWER_TEXT + value.encode("utf-8", "replace"))
-                    return
-            self.loop.call_later(0.02, look)
-
-        look()
+        person = Person(run.parent, run.ident, lambda: sandbox.waits_for_answer and self._running is run)
+        value = await self._questions.ask_for_guest(person, request.prompt, password=request.password)
+        if value is not None:
+            sandbox.answer(wire.ANSWER_EOF if value == "\x04" else wire.ANSWER_TEXT + value.encode("utf-8", "replace"))
 
     # ---- small questions to the guest
 
@@ -661,7 +675,7 @@ class WasmKernel(MessageLoop):
             return
         if self._live is None:  # a page that is older than this kernel: nothing here knows its widgets
             return
-        content = parent["content"]
+        content = without_private(parent["content"])
         request = {
             "op": "comm",
             "action": action,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from wasm_kernel.kernel.seal import Seal
 
 Message = dict[str, Any]
+PRIVATE = "wasm_kernel_private"  # in the metadata of what is shown to the person and is none of the guest's business
 _MESSAGE_TYPES = {
     wire.DisplayData: "display_data",
     wire.UpdateDisplay: "update_display_data",
@@ -137,3 +138,17 @@ def _with_host_widgets(event: wire.Comm, host: HostComms) -> wire.Comm:
         event.metadata,
         (*event.buffers, *(bytes(b) for b in buffers)),
     )
+
+
+def without_private(content: Message) -> Message:
+    """A front end's message to a widget of the guest's, without outputs that are for the person only.
+
+    An Output widget captures what its cell shows, the host's answers among it, and sends it to the guest.
+    """
+    data = content.get("data")
+    state = data.get("state") if isinstance(data, dict) else None
+    outputs = state.get("outputs") if isinstance(state, dict) else None
+    if not isinstance(data, dict) or not isinstance(state, dict) or not isinstance(outputs, list):
+        return content
+    kept = [o for o in outputs if not (isinstance(o, dict) and PRIVATE in (o.get("metadata") or {}))]
+    return {**content, "data": {**data, "state": {**state, "outputs": kept}}}

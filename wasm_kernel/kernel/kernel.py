@@ -32,6 +32,7 @@ from wasm_kernel.kernel.messages import MessageLoop, error_content
 from wasm_kernel.kernel.outputs import Outputs, without_private
 from wasm_kernel.kernel.questions import Person, Questions
 from wasm_kernel.kernel.room import SnapshotRoom
+from wasm_kernel.kernel.seal import terminal
 from wasm_kernel.kernel.streams import PAUSE
 from wasm_kernel.model import limits
 from wasm_kernel.model.outcome import Outcome, OutcomeKind, SandboxResult
@@ -529,7 +530,8 @@ class WasmKernel(MessageLoop):
         said = ([how.message] if how.state_lost else []) + ([f"→ {step}"] if step else [])
         if said and not run.silent:
             self.publish(run.parent, "stream", {"name": "stderr", "text": "\n".join(said) + "\n"})
-        return {**error_content(name, value, traceback), **reply}
+        content = error_content(name, value, traceback)
+        return {**content, **({} if self._outputs.trusted else terminal.defused_error(content)), **reply}
 
     def _next_step(self, how: Outcome) -> str:
         """What a person can do about it here, where limits are changed by a magic."""
@@ -635,7 +637,8 @@ class WasmKernel(MessageLoop):
         if ours is not None:
             return ours
         nothing = {"status": "ok", "matches": [], "cursor_start": position, "cursor_end": position, "metadata": {}}
-        return await self._ask_guest({"op": "complete", "code": code, "cursor_pos": position}, nothing)
+        found = await self._ask_guest({"op": "complete", "code": code, "cursor_pos": position}, nothing)
+        return found if self._outputs.trusted else self._outputs.seal.completion(found)
 
     async def do_inspect(
         self, code: str, cursor_pos: int | None, detail_level: int = 0, omit_sections: Any = ()

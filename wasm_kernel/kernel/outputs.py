@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.guest import wire
+from wasm_kernel.kernel.seal import terminal
 from wasm_kernel.kernel.streams import StreamBuffer
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.host_comms import HostComms
-    from wasm_kernel.kernel.seal import Seal
+    from wasm_kernel.kernel.seal.messages import Seal
 
 Message = dict[str, Any]
 PRIVATE = "wasm_kernel_private"  # in the metadata of what is shown to the person and is none of the guest's business
@@ -36,13 +37,14 @@ class Outputs:
         self.comms: dict[str, str] = {}
         self.host_comms: HostComms | None = None
         self.trusted = False
+        self._streams = {name: terminal.StreamFilter() for name in ("stdout", "stderr")}
         self._seal: Seal | None = None
 
     @property
     def seal(self) -> Seal:
-        """What makes outputs harmless; imported with the first one that is not text."""
+        """What makes outputs harmless; imported with the first one that is not printed."""
         if self._seal is None:
-            from wasm_kernel.kernel.seal import Seal
+            from wasm_kernel.kernel.seal.messages import Seal
 
             self._seal = Seal()
         return self._seal
@@ -62,15 +64,14 @@ class Outputs:
         elif silent:
             return
         elif isinstance(event, wire.Stream):
-            text = event.text if self.trusted else self._harmless_text(event)
+            text = event.text if self.trusted else self._streams[event.name].write(event.text)
             if text:
                 self._text.write(parent, event.name, text)
         elif isinstance(event, wire.ClearOutput):
             self._publish(parent, "clear_output", {"wait": event.wait})
         elif isinstance(event, wire.ErrorRaised):
-            event = event if self.trusted else self.seal.error(event)
             content = {"ename": event.ename, "evalue": event.evalue, "traceback": event.traceback}
-            self._publish(parent, "error", content)
+            self._publish(parent, "error", content if self.trusted else terminal.defused_error(content))
         elif isinstance(event, wire.DisplayData | wire.UpdateDisplay | wire.ExecuteResult):
             shown: Message = {"data": event.data, "metadata": event.metadata}
             if not self.trusted:
@@ -80,11 +81,6 @@ class Outputs:
             else:
                 shown["transient"] = event.transient if self.trusted else self.seal.transient(event.transient)
             self._publish(parent, _MESSAGE_TYPES[type(event)], shown)
-
-    def _harmless_text(self, event: wire.Stream) -> str:
-        if self._seal is None and event.text.isascii() and "\x1b" not in event.text:
-            return event.text  # nearly all that is printed; nothing need be imported for it
-        return self.seal.text(event.name, event.text)
 
     def _show_comm(self, event: wire.Comm, parent: Message) -> None:
         if self.host_comms is not None and self.host_comms.owns({"content": event.content}):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import zmq
 
 from wasm_kernel.kernel.channels import readable
+from wasm_kernel.kernel.seal import terminal
 from wasm_kernel.model.grants import marked
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Questions:
     async def ask_for_guest(self, person: Person, prompt: str, *, password: bool) -> str | None:
         """What the person typed for the guest; None: nobody waits for it any more."""
         self.guest_has_asked = True
-        return await self._ask(person, marked(prompt), password=password)
+        return await self._ask(person, marked(terminal.defused(prompt)), password=password)
 
     async def ask_for_host(self, person: Person, prompt: str) -> str | None:
         """What the person typed for the host; None: nobody waits for it any more, or another is still open."""

@@ -8,7 +8,7 @@ import pytest
 
 from wasm_kernel.guest import wire
 from wasm_kernel.kernel.outputs import Outputs
-from wasm_kernel.kernel.seal import Seal
+from wasm_kernel.kernel.seal.messages import Seal
 
 BAD = "<p>x</p><img src=x onerror=alert(1)>"
 GOOD = {"text/html": "<p>x</p><img>"}
@@ -40,6 +40,23 @@ def test_inspections_and_expressions() -> None:
         {"a": {"status": "ok", "data": {"text/html": BAD}}, "b": {"status": "error", "ename": "E"}, "c": 7}
     )
     assert values["a"]["data"] == GOOD and values["b"]["ename"] == "E" and "c" not in values
+
+
+def test_completions_are_texts_and_places() -> None:
+    kinds = [{"start": 0, "end": "1", "text": "<b>", "type": "function", "x": 1}, 7]
+    reply = {
+        "matches": ["a", 7, {}],
+        "cursor_start": 3,
+        "cursor_end": "x",
+        "metadata": {"_jupyter_types_experimental": kinds, "x": 1},
+    }
+    assert Seal().completion(reply) == {
+        "status": "ok",
+        "matches": ["a"],
+        "cursor_start": 3,
+        "cursor_end": 0,
+        "metadata": {"_jupyter_types_experimental": [{"start": 0, "text": "<b>", "type": "function"}]},
+    }
 
 
 class _Sent:

@@ -289,6 +289,8 @@ class Interposer:
                 if folder is None:
                     continue
                 mount, path = folder.mount, folder.path + b"/" + path
+            if len(path) > _MAX_PATH:  # opened in a folder opened in a folder, and so on: it is not opened again
+                continue
             self.open_files[fd] = OpenFile(fd, mount, path, lookup, oflags, fdflags, rights)
         return 0
 
@@ -340,7 +342,7 @@ class Interposer:
         return lost
 
     def _open_again(self, item: OpenFile) -> int | None:
-        if len(item.path) > _MAX_PATH:  # a folder's path and what was opened in it, joined
+        if len(item.path) > _MAX_PATH:  # of a snapshot that was made elsewhere
             return None
         ctypes.memmove(self._base + _LAYOUT["PATH"], item.path, len(item.path))
         directory = item.oflags & 2

@@ -449,7 +449,7 @@ class Sandbox:
                     self._on_frame,
                     self._on_first_change,
                     self._room_left,
-                    max_frame=policy.display_max_bytes + _REPLY_ROOM,
+                    max_frame=min(policy.display_max_bytes + _REPLY_ROOM, wire.MAX_FRAME_BYTES),
                     frame_refused=self._on_refused_frame,
                 ),
                 self._memory,
@@ -555,7 +555,8 @@ class Sandbox:
 
     def _on_refused_frame(self, size: int) -> None:
         if self._capture is not None:
-            self._capture.refuse()
+            most = wire.MAX_FRAME_BYTES
+            self._capture.refuse(f"it holds more than {most} bytes" if size > most else "")
 
     def _on_frame(self, frame: bytes) -> bytes:
         capture = self._capture
@@ -563,8 +564,8 @@ class Sandbox:
             return b""
         try:
             event = wire.decode_event(frame)
-        except wire.TooMuch:
-            capture.refuse()
+        except wire.TooMuch as e:
+            capture.refuse(str(e))
             raise
         if isinstance(event, wire.NextRequest):
             request, self._request = self._request, b""

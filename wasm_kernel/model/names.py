@@ -11,6 +11,7 @@ _MAX_BYTES = 255  # of a name, where it is unpacked
 _FORBIDDEN = frozenset('<>:"/\\|?*')
 _JOINERS = frozenset("\u200c\u200d")  # emoji and some scripts need them
 _INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp", "Cn")  # control, direction, halves of characters, line ends, not assigned
+_LONGEST_MARK = " (1000000000)"
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)\s*(\.|\Z)", re.IGNORECASE)
 
 
@@ -49,18 +50,21 @@ class Names:
     """Gives out safe names for one folder of an archive, each once, on systems that ignore case, too."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, int] = {}
+        self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}  # the last one given to names that are the same when they are cut
 
     def take(self, name: str) -> str:
         """A safe name that nobody has; a number tells apart what would be the same."""
         safe = safe_name(name)
-        found, first = safe, _folded(safe)
-        number = self._taken.get(first, 1)
-        while _folded(found) in self._taken:
-            number += 1
-            found = fitted(safe, f" ({number})")
-        self._taken[first] = number
-        self._taken.setdefault(_folded(found), 1)
+        found = safe
+        if _folded(found) in self._taken:
+            alike = _folded(fitted(safe, _LONGEST_MARK))
+            number = self._numbers.get(alike, 1)
+            while _folded(found) in self._taken:
+                number += 1
+                found = fitted(safe, f" ({number})")
+            self._numbers[alike] = number
+        self._taken.add(_folded(found))
         return found
 
 

@@ -275,15 +275,14 @@ def _parsed(data: bytes) -> dict[str, Any]:
             bare, strings = _STRING.subn("", text, MAX_HEADER_VALUES)
             if strings == MAX_HEADER_VALUES or _values(bare) > MAX_HEADER_VALUES:
                 raise TooMuch(f"it holds more than {MAX_HEADER_VALUES} values")
-        header = _loads(text)
+        found = _loads(text)
     except (ValueError, RecursionError) as e:
         raise e if isinstance(e, BadFrame) else BadFrame(f"the header is not JSON: {type(e).__name__}") from None
-    if not isinstance(header, dict):
+    if not isinstance(found, dict):
         raise BadFrame("the header is not an object")
-    if text.count("[") + text.count("{") > MAX_HEADER_DEPTH and nested_deeper_than(header, MAX_HEADER_DEPTH):
+    if text.count("[") + text.count("{") > MAX_HEADER_DEPTH and nested_deeper_than(found, MAX_HEADER_DEPTH):
         raise BadFrame(f"the header is nested deeper than {MAX_HEADER_DEPTH}")
-    if "\\ud" in text or "\\uD" in text:
-        header = without_surrogates(header)
+    header: dict[str, Any] = without_surrogates(found) if "\\ud" in text or "\\uD" in text else found
     return header
 
 

@@ -104,7 +104,7 @@ def test_nesting_is_bounded() -> None:
 
 
 def test_long_texts_travel_beside_the_header() -> None:
-    long = "é,[\"\\" * 100_000
+    long = 'é,["\\' * 100_000
     bundle = {"text/html": long, "a": [0, {"b": (long, "")}], "": "", "c": None}
     event = wire.Comm("comm_msg", bundle, {"d": long}, (b"one", b"two"))
     frame = wire.encode_event(event)

@@ -198,6 +198,8 @@ HOSTILE_PATHS = [
     b".METADATA.json",
     b".metadata.json.0123456789ab",
     b"d/.metadata.json",
+    ".metadata.j\u017fon".encode(),
+    b".wasm-kernel/locks",
     b"nul\0byte",
     b"x" * 300,
     b"d/" * 3000 + b"f",

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from wasm_kernel.errors import WasmKernelError
+from wasm_kernel.model.names import is_hidden
 from wasm_kernel.model.records import BadRecord, format_time, is_session_id, is_uuid, parse_time
 
 TRIGGERS = ("session_close", "user", "checkpoint")
@@ -308,7 +309,7 @@ def _opened_path(text: str) -> bytes:
 
 
 def _is_refused(part: bytes) -> bool:
-    return b"\0" in part or len(part) > 255 or part.lower().startswith(b".metadata.json")
+    return b"\0" in part or len(part) > 255 or is_hidden(part.decode("utf-8", "surrogateescape"))
 
 
 def _hex(text: str) -> bytes:

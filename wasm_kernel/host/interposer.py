@@ -256,8 +256,8 @@ class Interposer:
         found = _list_of(name.encode() for name in named)
         if len(found) > _MOST_NAMES:
             raise ConfigurationError(
-                f"the workspace holds sessions whose names have {len(found):,} bytes in all, and {_MOST_NAMES:,} can be "
-                "hidden from a sandbox; give it a workspace of its own"
+                f"the workspace holds sessions whose names have {len(found):,} bytes in all, "
+                f"and {_MOST_NAMES:,} can be hidden from a sandbox; give it a workspace of its own"
             )
         ctypes.memmove(self._base + _LAYOUT["SESSIONS"], found, len(found))
         self.set("sessions", 1)

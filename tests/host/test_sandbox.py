@@ -315,6 +315,24 @@ def test_open_files_and_clocks_survive_a_crash(make_sandbox: Make) -> None:
     assert not (sandbox.workspace / "null").exists()
 
 
+def test_the_path_of_a_descriptor_has_an_end(make_sandbox: Make) -> None:
+    """Each folder is opened in the one before, and the host remembers how: not without end."""
+    sandbox = make_sandbox()
+    result = sandbox.execute(
+        "import os\n"
+        "d = os.open('/app', os.O_RDONLY)\n"
+        "for i in range(500):\n"
+        "    deeper = os.open('./' * 2000, os.O_RDONLY, dir_fd=d); os.close(d); d = deeper\n"
+        "mine = os.open('/app/.', os.O_RDONLY)"
+    )
+    assert result.success, result.error
+    instance = sandbox._sandbox._instance
+    assert instance is not None
+    paths = [item.path for item in instance.rest().files]
+    assert b"." in paths
+    assert max(map(len, paths)) <= 4096
+
+
 def test_reset_gives_a_fresh_interpreter_over_the_same_files(make_sandbox: Make) -> None:
     sandbox = make_sandbox()
     sandbox.execute("mine = 1\nopen('kept', 'w').close()\nopen('/tmp/scratch', 'w').close()")

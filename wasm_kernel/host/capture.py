@@ -80,11 +80,11 @@ class Capture:
         self.emit(event)
         return True
 
-    def refuse(self) -> None:
-        """Something the guest sent is too much."""
+    def refuse(self, why: str = "") -> None:
+        """Something the guest sent is too much: for the policy, or for a reason given."""
         limit = self.policy.display_max_bytes
         how = "display_max_bytes; in a notebook %session limits display=…"
-        self._notice("display", f"display data was dropped: it would pass {limit} bytes ({how})")
+        self._notice("display", f"display data was dropped: {why or f'it would pass {limit} bytes ({how})'}")
 
     def emit(self, event: wire.Event) -> None:
         """Hand an event on. A callback that raises is not called again; `execute` raises for it at the end."""

@@ -21,13 +21,14 @@ from typing import Any
 
 from wasm_kernel.errors import SandboxBusy, SandboxClosed, SandboxError
 from wasm_kernel.guest import wire
-from wasm_kernel.host import engine, image, packages, scratch, workspace
+from wasm_kernel.host import engine, image, ledger, packages, scratch, workspace
 from wasm_kernel.host.capture import Capture, OnEvent
 from wasm_kernel.host.engine import Stop, Trapped
 from wasm_kernel.host.instance import MOST_UNUSED, AtRest, Handlers, Instance, Limits, Run
 from wasm_kernel.host.memory import CHUNK, CapturedMemory, GuestMemory, give_back
 from wasm_kernel.host.pulse import pulse
 from wasm_kernel.host.verdict import integer, judge
+from wasm_kernel.model.names import is_hidden, is_session_folder
 from wasm_kernel.model.outcome import SandboxResult, TrapCause
 from wasm_kernel.model.policy import ExecutionPolicy
 
@@ -81,9 +82,14 @@ class Sandbox:
         folder: Path,
         policy: ExecutionPolicy,
         installed: Path | None = None,
+        *,
+        in_session: bool = False,
     ) -> None:
+        """``in_session``: its folder is a session's own. Otherwise sessions may be below it, which it does not see."""
         self._image, self.policy, self.folder = img, policy, folder
         self._packages = installed  # a folder of `packages`
+        self._in_session = in_session
+        self._named_sessions: frozenset[str] = frozenset()
         self._memory = GuestMemory(img.memory)
         self._scratch = scratch.make()
         image.furnish_scratch(self._scratch)
@@ -449,7 +455,7 @@ class Sandbox:
                     self._on_frame,
                     self._on_first_change,
                     self._room_left,
-                    max_frame=policy.display_max_bytes + _REPLY_ROOM,
+                    max_frame=min(policy.display_max_bytes + _REPLY_ROOM, wire.MAX_FRAME_BYTES),
                     frame_refused=self._on_refused_frame,
                 ),
                 self._memory,
@@ -460,6 +466,9 @@ class Sandbox:
     def _turn(self, request: dict[str, Any], buffers: tuple[bytes, ...], capture: Capture, run: Run) -> None:
         """One turn of the guest. Raises `Trapped`; the instance is gone then."""
         instance = self._live()
+        if not self._in_session:
+            self._named_sessions = ledger.named_sessions(self.folder)
+            instance.hide_sessions(self._named_sessions)
         if self._fresh:
             request = {**request, "fresh": {"seed": os.urandom(16).hex(), "env": dict(self.policy.env)}}
         if self._packages is not None:
@@ -505,7 +514,7 @@ class Sandbox:
             fuel = self.policy.fuel_budget - instance.fuel_left()
         changed = workspace.Changes()
         if instance.changed_files and self._before is not None:
-            changed = workspace.changes(self._before, workspace.survey(self.folder))
+            changed = workspace.changes(self._before, self._survey())
         if trap is not None:
             self._after_trap(trap)
         elif capture.reply is None:  # its driver is broken: the memory of before is put back, as after a trap
@@ -555,7 +564,8 @@ class Sandbox:
 
     def _on_refused_frame(self, size: int) -> None:
         if self._capture is not None:
-            self._capture.refuse()
+            most = wire.MAX_FRAME_BYTES
+            self._capture.refuse(f"it holds more than {most} bytes" if size > most else "")
 
     def _on_frame(self, frame: bytes) -> bytes:
         capture = self._capture
@@ -563,8 +573,8 @@ class Sandbox:
             return b""
         try:
             event = wire.decode_event(frame)
-        except wire.TooMuch:
-            capture.refuse()
+        except wire.TooMuch as e:
+            capture.refuse(str(e))
             raise
         if isinstance(event, wire.NextRequest):
             request, self._request = self._request, b""
@@ -608,11 +618,18 @@ class Sandbox:
     def _on_first_change(self) -> None:
         self._changed_files = True
         self.before_change()
-        self._before = workspace.survey(self.folder)
+        self._before = self._survey()
+
+    def _survey(self) -> workspace.Survey:
+        """The workspace as the guest can see it."""
+        if self._in_session:
+            return workspace.survey(self.folder)
+        named = self._named_sessions
+        return workspace.survey(self.folder, lambda name: is_hidden(name) or is_session_folder(name, named))
 
     def _room_left(self, kind: int) -> tuple[int, int]:
         """Bytes and names the guest may still use, counted on disk."""
-        here = self._before if kind == 2 and self._before is not None else workspace.survey(self.folder)
+        here = self._before if kind == 2 and self._before is not None else self._survey()
         there = workspace.survey(self._scratch)
         if not (here.complete and there.complete):
             return 0, 0

@@ -523,7 +523,7 @@ class Commands(TimeTravel):
     def complete(self, code: str, position: int) -> Message | None:
         """Completions in a line of one of our magics; None elsewhere."""
         line = code[:position].rpartition("\n")[2]
-        match = re.match(r"\s*(?:[\w\s,.]+=\s*)?%(session|prune|pip)\s+(.*)\Z", line)
+        match = re.match(r"\s*+(?:[\w\s,.]++=\s*+)?%(session|prune|pip)\s+(.*)\Z", line)
         if match is None:
             return None
         *before, word = match[2].split(" ")

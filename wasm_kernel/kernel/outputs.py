@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.guest import wire
+from wasm_kernel.kernel.open_comms import OpenComms
 from wasm_kernel.kernel.streams import StreamBuffer
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class Outputs:
     """Events as messages, in order, text gathered for a moment.
 
     Attributes:
-        comms: Those of the guest that are open: id to target.
+        comms: Those of the guest that are open.
         host_comms: The host's own, once it has widgets.
         trusted: Whether the guest's outputs pass as they are.
     """
@@ -31,7 +32,8 @@ class Outputs:
     def __init__(self, publish: Callable[..., None], later: Callable[[Callable[[], None]], None]) -> None:
         self._publish = publish
         self._text = StreamBuffer(self._send_text, later)
-        self.comms: dict[str, str] = {}
+        self.comms = OpenComms()
+        self._refused_in: Message | None = None  # the request in which it was said that a comm cannot be opened
         self.host_comms: HostComms | None = None
         self.trusted = False
 
@@ -40,7 +42,10 @@ class Outputs:
         if not isinstance(event, wire.Stream):
             self._text.flush()
         if isinstance(event, wire.Comm):
-            self.note_comm(event)
+            refusal = self.comms.note(event.action, event.content)
+            if refusal:
+                self._say_refused(parent, refusal, silent=silent)
+                return
             if self.host_comms is not None:
                 event = _with_host_widgets(event, self.host_comms)
             self._publish(parent, event.action, event.content, event.metadata, list(event.buffers))
@@ -65,14 +70,11 @@ class Outputs:
         """Send the text that is there, before something else is sent."""
         self._text.flush()
 
-    def note_comm(self, event: wire.Comm) -> None:
-        """A comm was opened or closed, by the guest or by a front end."""
-        comm_id = event.content.get("comm_id")
-        if isinstance(comm_id, str):
-            if event.action == "comm_open":
-                self.comms[comm_id] = str(event.content.get("target_name", ""))
-            elif event.action == "comm_close":
-                self.comms.pop(comm_id, None)
+    def _say_refused(self, parent: Message, refusal: str, *, silent: bool) -> None:
+        """Once for each request: the guest may try again and again."""
+        if not silent and self._refused_in != parent:
+            self._refused_in = parent
+            self._send_text(parent, "stderr", f"\n[wasm-kernel: a widget's comm was not opened: {refusal}]\n")
 
     def _send_text(self, parent: Message, name: str, text: str) -> None:
         self._publish(parent, "stream", {"name": name, "text": text})

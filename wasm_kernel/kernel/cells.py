@@ -24,6 +24,7 @@ HOST_MAGICS = ("session", "prune", "pip")
 MOST_REPEATS = 100  # in one cell, of a magic that stands in a loop, a function or a comprehension
 _PYTHON_CELLS = ("time", "timeit", "capture", "prun")  # magics whose cell is Python, run in the same guest
 _REPEATING = ("timeit",)
+_MOST_NESTED = 3  # such magics within each other: each is read anew
 # Magics whose line is Python, and the options before it: those without a value, those with one.
 _OPTIONS = {
     "time": re.compile(r"\A(?:--no-raise-error\s+)*"),
@@ -121,22 +122,27 @@ class Claims:
         return magic
 
 
-def read(code: str, *, repeats: bool = False) -> Cell:
-    """Look for the host's magics in a cell. ``repeats``: all of it may run more than once."""
+def read(code: str) -> Cell:
+    """Look for the host's magics in a cell."""
+    return _read(code, repeats=False, nested=0)
+
+
+def _read(code: str, *, repeats: bool, nested: int) -> Cell:
+    """The same within so many magics such as %time. ``repeats``: all of it may run more than once."""
     if not any(name in code for name in HOST_MAGICS):  # nearly every cell, and the import below costs 20 ms once
         return Cell()
     from IPython.core.inputtransformer2 import TransformerManager
 
     try:
         tree = ast.parse(TransformerManager().transform_cell(code))
-        found = tuple(_magics(tree, repeats=repeats))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        found = tuple(_magics(tree, repeats=repeats, nested=nested))
+    except (SyntaxError, ValueError, RuntimeError, MemoryError):  # RuntimeError: nested too deep, or too many magics
         return Cell()  # the guest says what is wrong with it
     alone = [s for s in tree.body if isinstance(s, ast.Expr) and _host_magic(s.value) is not None]
     return Cell(found, bool(found) and len(alone) == len(tree.body) == len(found))
 
 
-def _magics(tree: ast.Module, *, repeats: bool) -> Iterator[HostMagic]:
+def _magics(tree: ast.Module, *, repeats: bool, nested: int) -> Iterator[HostMagic]:
     statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     final = tree.body[-1] if tree.body else None
     for node, again in _in_order(tree, repeats=repeats):
@@ -145,8 +151,8 @@ def _magics(tree: ast.Module, *, repeats: bool) -> Iterator[HostMagic]:
         ours = _host_magic(node)
         if ours is not None:
             yield HostMagic(*ours, shown=alone, used=not alone, last=last, repeats=again)
-        for code, repeated in _python_within(node):
-            for magic in read(code, repeats=again or repeated).magics:
+        for code, repeated in _python_within(node) if nested < _MOST_NESTED else ():
+            for magic in _read(code, repeats=again or repeated, nested=nested + 1).magics:
                 yield replace(magic, used=magic.used or not alone, last=magic.last and last)
 
 

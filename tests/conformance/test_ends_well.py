@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
+from queue import Empty
 
 import psutil
 import pytest
@@ -167,12 +169,11 @@ def test_a_flood_between_cells_is_held_back_with_one_notice_each(start: Start) -
         "    while True:\n        print('x' * 999)\n        await asyncio.sleep(0)\n"
         "task = asyncio.create_task(flood())"
     )
-    kernel.wait_for("stream", "wait for")
-    time.sleep(3)
+    cell, end = Cell({}, kernel.others), time.monotonic() + 5
+    while time.monotonic() < end:
+        with contextlib.suppress(Empty):
+            cell.messages.append(kernel.client.get_iopub_msg(timeout=0.2))
     used = cpu_seconds(kernel) - before
-    while kernel.client.iopub_channel.msg_ready():
-        kernel.others.append(kernel.client.get_iopub_msg())
-    cell = Cell({}, kernel.others)
     assert 100 << 10 <= received(cell) < 102 << 10
     assert cell.said.count("[wasm-kernel: stdout was cut after the 102400 bytes a minute") == 1
     assert cell.said.count("[wasm-kernel: background tasks and widgets have used their 1 s of every") == 1
@@ -201,18 +202,18 @@ def test_a_widgets_work_is_held_back_and_the_cell_says_so(start: Start) -> None:
 def test_a_completion_has_no_more_time_than_a_cell(start: Start) -> None:
     kernel = start()
     kernel.ok("%session limits timeout=1")
-    kernel.ok(
-        "class Slow:\n    def __dir__(self):\n        while True: pass\n"
-        "class Long:\n    def __dir__(self): return ['x' * 1_000_000 + str(n) for n in range(9)]\n"
-        "slow, long = Slow(), Long()"
-    )
+    kernel.ok("class Slow:\n    def __dir__(self):\n        while True: pass\nslow = Slow()")
     started = time.monotonic()
     reply = kernel.ask("complete_request", {"code": "slow.", "cursor_pos": 5}, timeout=20)
     assert reply["matches"] == []
     assert time.monotonic() - started < 5
-    reply = kernel.ask("complete_request", {"code": "long.", "cursor_pos": 5}, timeout=20)
-    assert (reply["status"], reply["matches"]) == ("ok", []), "9 MB are too much"
     assert kernel.ask("complete_request", {"code": "zi", "cursor_pos": 2})["matches"] == ["zip"]
+
+
+def test_a_completion_that_is_too_long_is_none(kernel: Kernel) -> None:
+    kernel.ok("class Long:\n    def __dir__(self): return ['x' * 500_000 + str(n) for n in range(9)]\nlong = Long()")
+    reply = kernel.ask("complete_request", {"code": "long.", "cursor_pos": 5}, timeout=30)
+    assert (reply["status"], reply["matches"]) == ("ok", [])
 
 
 def cpu_seconds(kernel: Kernel) -> float:

@@ -270,7 +270,8 @@ def test_a_background_task_goes_on_between_cells_by_itself(kernel: Kernel) -> No
 
 def test_a_background_task_goes_on_after_a_cell_of_magics(kernel: Kernel) -> None:
     kernel.ok(
-        "async def tick():\n    await asyncio.sleep(0.5)\n    print('ticked')\nbackground = asyncio.create_task(tick())"
+        "import asyncio\nasync def tick():\n    await asyncio.sleep(0.5)\n    print('ticked')\n"
+        "background = asyncio.create_task(tick())"
     )
     kernel.ok("%session watch")
     kernel.wait_for("stream", "ticked")
@@ -278,6 +279,7 @@ def test_a_background_task_goes_on_after_a_cell_of_magics(kernel: Kernel) -> Non
 
 def test_a_background_task_cannot_ask_the_person(kernel: Kernel) -> None:
     kernel.ok(
+        "import asyncio\n"
         "async def tick():\n"
         "    await asyncio.sleep(0.2)\n"
         "    try: input('who? ')\n"

@@ -389,10 +389,40 @@ def test_a_cell_of_magics_works_while_the_guest_is_broken(start: Start) -> None:
     assert kernel.run("len('abc')").result == "3"
 
 
-def test_a_flood_of_magics_is_stopped(kernel: Kernel) -> None:
+def test_a_loop_has_a_magic_done_a_hundred_times_at_most(kernel: Kernel) -> None:
     cell = kernel.run("for n in range(1200):\n    s = %session watch")
-    assert not cell.ok
-    assert kernel.run("n").result == "1000"
+    assert "done 100 times in this cell" in cell.said
+    assert kernel.run("n").result == "100"
+    assert kernel.ok("for n in range(100):\n    s = %session watch").ok, "each cell begins anew"
+
+
+def test_a_magic_is_done_as_often_as_it_stands_there(kernel: Kernel) -> None:
+    again = "get_ipython().run_line_magic('ses' + 'sion', 'watch')"
+    cell = kernel.run(f"%session watch\n{again}\nprint('on')")
+    assert "%session watch was done once in this cell" in cell.said
+    assert "on\n" not in cell.stdout
+    assert kernel.ok("%session watch\nNone\n%session watch").kinds == ["display_data"] * 2
+
+
+def test_magics_that_time_a_magic(kernel: Kernel) -> None:
+    cell = kernel.ok("%time %session watch")
+    assert "display_data" in cell.kinds
+    assert "Wall time" in cell.stdout or "CPU times" in cell.stdout
+    assert "loop" in kernel.ok("%timeit -n 3 -r 2 %session watch").stdout
+    assert "done 100 times" in kernel.run("%timeit -n 60 -r 2 %session watch").said
+    kernel.ok("%%timeit -n 3 -r 2\ns = %session info")
+
+
+def test_what_replaces_the_guest_is_done_once(start: Start) -> None:
+    kernel = start()
+    for n in range(4):
+        kernel.ok(f"x = {n}")
+    for text in ("%session undo\nx = 9\n%session undo", "%%timeit -n 1 -r 1\n%session undo", "%timeit %session undo"):
+        assert "must be the last line of its cell, and stand there only once" in kernel.run(text).said
+    cell = kernel.run("y = 1\nm = get_ipython().run_line_magic\nm('ses' + 'sion', 'undo')\n%session undo")
+    assert "was done once in this cell" in cell.said
+    kernel.ok("x = 10\ny = 1\n%session undo")
+    assert kernel.run("x").result == "3"
 
 
 def test_titles_cannot_inject_html(kernel: Kernel) -> None:

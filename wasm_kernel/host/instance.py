@@ -65,6 +65,7 @@ class Run:
         self.stop = False
         self.interrupted = False
         self.timed_out = False
+        self.fuel_used = 0  # by a metered guest, when the turn is over
         self.wake = threading.Event()
 
     def interrupt(self) -> None:

@@ -21,6 +21,7 @@ from traitlets import Bool, Dict, Float, Int, List, Unicode
 from wasm_kernel import __version__
 from wasm_kernel.errors import ImageMissing, Interrupted, SandboxError, WasmKernelError
 from wasm_kernel.guest import wire
+from wasm_kernel.host.capture import Notice
 from wasm_kernel.host.ledger import state_folder
 from wasm_kernel.host.sandbox import Sandbox
 from wasm_kernel.kernel import cells
@@ -52,7 +53,6 @@ _SOON = 0.5  # seconds
 _LEAVING = ("exit", "quit", "exit()", "quit()")  # consoles end with these
 _END_PATIENCE = 2.0  # seconds a cell has to end when the kernel does
 _FOLLOW_SECONDS = 60.0  # between questions to the server whether the notebook was renamed
-_MOST_MAGICS = 1000  # per cell: a loop over a magic is fine, a flood is not
 
 
 @dataclass
@@ -64,12 +64,16 @@ class _Run:
     code: str
     silent: bool
     allow_stdin: bool
-    cell: cells.Cell = field(default_factory=cells.Cell)
+    claims: cells.Claims = field(default_factory=cells.Claims)
     counts: bool = False
     number: int = 0
-    magics_done: int = 0
     afterwards: list[Callable[[], Awaitable[Answer]]] = field(default_factory=list)  # for when the guest is at rest
     cancelled: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def cell(self) -> cells.Cell:
+        """What the host has read in its text."""
+        return self.claims.cell
 
 
 class WasmKernel(MessageLoop):
@@ -344,7 +348,10 @@ class WasmKernel(MessageLoop):
             self._moved_in()
 
     async def in_guest(self, begin: Callable[[Sandbox, Callable[[str, Any], None]], None], run: _Run | None) -> Any:
-        """Let the guest do something, and wait for it without holding up the loop."""
+        """Let the guest do something, and wait for it without holding up the loop.
+
+        ``run`` is the cell that this is. Without one, neither a question to the person nor a magic is answered.
+        """
         live = await self.ready(run.parent if run else {})
         if self._timeline is not None:
             await self._timeline.awake()
@@ -425,7 +432,7 @@ class WasmKernel(MessageLoop):
         self._running = self._last_run = run
         self._stop_pump()
         try:
-            run.cell = cells.read(code)
+            run.claims = cells.Claims(cells.read(code))
             if run.counts and not run.cell.only_magics:
                 await self.ready(run.parent)
                 self._history.add(number, code, runs=True)  # before: if all of this dies, it says which cell was lost
@@ -441,6 +448,8 @@ class WasmKernel(MessageLoop):
             reply = self._failed(run, type(e).__name__, f"the kernel itself failed: {e}; restart it if this goes on")
         finally:
             self._running = None
+            run.claims.ended = True
+            self._schedule_pump()
             if self._browsers is not None:
                 self._browsers.refresh()
         if run.counts:
@@ -483,7 +492,6 @@ class WasmKernel(MessageLoop):
         self.last_result = result
         if result.outcome.state_lost:
             self._outputs.comms.clear()
-        self._schedule_pump()
         if time.monotonic() - self._followed > _FOLLOW_SECONDS:
             self._followed = time.monotonic()
             self.loop.run_in_executor(None, self.home.follow, self.live)
@@ -496,7 +504,7 @@ class WasmKernel(MessageLoop):
                 lambda sandbox, deliver: sandbox.begin_execute(
                     self.startup_code, deliver, on_event=partial(self._show, run), options=quiet
                 ),
-                run,
+                None,
             )
 
     def _tell_notes(self, run: _Run) -> None:
@@ -568,18 +576,20 @@ class WasmKernel(MessageLoop):
         return {"status": "ok", "user_expressions": {}, "payload": []}
 
     async def _answer_magic(self, run: _Run | None, request: wire.HostMagic) -> None:
-        """The guest has come to a magic of ours: do it if the user's text holds it."""
+        """The guest has come to a magic of ours: do it if the text of its cell holds it, and as often as that says."""
         sandbox = self.live.sandbox
-        magic = run.cell.find(request.name, request.line) if run is not None else None
-        if run is None or run is not self._running or magic is None or run.magics_done >= _MOST_MAGICS:
-            sandbox.answer(wire.ANSWER_REFUSED)
-            return
-        run.magics_done += 1
+        claims = run.claims if run is not None and run is self._running else cells.Claims(ended=True)
         try:
+            magic = claims.claim(request.name, request.line)
+            if run is None or magic is None:
+                sandbox.answer(wire.ANSWER_REFUSED)
+                return
             answer = await self.commands.do(magic, run.parent, run.cancelled)
             if answer.afterwards is not None:
                 if answer.last and not magic.last:
-                    raise WasmKernelError(f"%{magic.name} {magic.line} must be the last line of its cell")
+                    raise WasmKernelError(
+                        f"%{magic.name} {magic.line} must be the last line of its cell, and stand there only once"
+                    )
                 run.afterwards.append(answer.afterwards)
             elif magic.shown:
                 self._show_answer(run, answer)
@@ -628,7 +638,7 @@ class WasmKernel(MessageLoop):
             return otherwise
         finally:
             self._guest.release()
-        return otherwise if reply.get("status") == "error" else dict(reply)
+        return otherwise if reply.get("status") == "error" else {**otherwise, **reply}
 
     async def do_complete(self, code: str, cursor_pos: int | None) -> Message:
         """Completions, or none while a cell runs."""
@@ -667,7 +677,7 @@ class WasmKernel(MessageLoop):
         """Which comms are open: those of the guest went through here."""
         target = parent["content"].get("target_name")
         host = self._outputs.host_comms
-        known = {**self._outputs.comms, **(host.known() if host is not None else {})}
+        known = {**self._outputs.comms.known(), **(host.known() if host is not None else {})}
         comms = {key: {"target_name": name} for key, name in known.items() if target in (None, name)}
         self._wire.send(stream, "comm_info_reply", {"status": "ok", "comms": comms}, parent, ident)
 
@@ -688,28 +698,28 @@ class WasmKernel(MessageLoop):
         }
         buffers = tuple(bytes(b) for b in parent.get("buffers", ()))
         run = _Run(parent, ident, "", silent=False, allow_stdin=False)
-        if action == "comm_open":
-            self._outputs.opened_by_front_end(content)
-        else:
-            self._outputs.note_comm(wire.Comm(action, content))
+
+        def show(event: wire.Event) -> None:  # no front end shows what belongs to a widget's message
+            self._show(self._last_run if isinstance(event, Notice) else run, event)
+
+        self._outputs.note_front_end(action, content)
         self._stop_pump()
         async with self._guest:
             with contextlib.suppress(SandboxError):
                 await self.in_guest(
-                    lambda sandbox, deliver: sandbox.begin_ask(
-                        request, buffers, deliver, on_event=partial(self._show, run)
-                    ),
-                    run,
+                    lambda sandbox, deliver: sandbox.begin_ask(request, buffers, deliver, on_event=show), None
                 )
         self._schedule_pump()
 
     # ---- background tasks of the guest
 
     def _schedule_pump(self) -> None:
-        """asyncio tasks of the guest go on between cells."""
-        due = self._live.sandbox.next_task if self._live is not None else None
-        if due is not None:
-            self._pump_timer = self.loop.call_later(max(due, 0.005), lambda: self.loop.create_task(self._pump()))
+        """asyncio tasks of the guest go on between cells, while they have time left."""
+        self._stop_pump()
+        sandbox = self._live.sandbox if self._live is not None else None
+        if sandbox is not None and sandbox.next_task is not None:
+            after = max(sandbox.next_task, sandbox.background_wait, 0.005)
+            self._pump_timer = self.loop.call_later(after, lambda: self.loop.create_task(self._pump()))
 
     def _stop_pump(self) -> None:
         if self._pump_timer is not None:
@@ -717,16 +727,18 @@ class WasmKernel(MessageLoop):
             self._pump_timer = None
 
     async def _pump(self) -> None:
-        if self._running is None and not self._guest.locked():
+        if self._running is not None:
+            return
+        if not self._guest.locked():
             async with self._guest:
                 with contextlib.suppress(WasmKernelError):
                     await self.in_guest(
                         lambda sandbox, deliver: sandbox.begin_ask(
                             {"op": "pump"}, (), deliver, on_event=partial(self._show, self._last_run)
                         ),
-                        self._last_run,
+                        None,
                     )
-            self._schedule_pump()
+        self._schedule_pump()
 
     # ---- interrupting, resting, ending
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.guest import wire
+from wasm_kernel.kernel.open_comms import OpenComms
 from wasm_kernel.kernel.seal import terminal
 from wasm_kernel.kernel.streams import StreamBuffer
 
@@ -26,7 +27,7 @@ class Outputs:
     """Events as messages, in order, text gathered for a moment.
 
     Attributes:
-        comms: Those of the guest that are open: id to target.
+        comms: Those of the guest that are open.
         host_comms: The host's own, once it has widgets.
         trusted: Whether the guest's outputs pass as they are, unsealed.
     """
@@ -34,7 +35,8 @@ class Outputs:
     def __init__(self, publish: Callable[..., None], later: Callable[[Callable[[], None]], None]) -> None:
         self._publish = publish
         self._text = StreamBuffer(self._send_text, later)
-        self.comms: dict[str, str] = {}
+        self.comms = OpenComms()
+        self._refused_in: Message | None = None  # the request in which it was said that a comm cannot be opened
         self.host_comms: HostComms | None = None
         self.trusted = False
         self._streams = {name: terminal.StreamFilter() for name in ("stdout", "stderr")}
@@ -60,7 +62,7 @@ class Outputs:
         if not isinstance(event, wire.Stream):
             self._text.flush()
         if isinstance(event, wire.Comm):
-            self._show_comm(event, parent)
+            self._show_comm(event, parent, silent=silent)
         elif silent:
             return
         elif isinstance(event, wire.Stream):
@@ -82,35 +84,37 @@ class Outputs:
                 shown["transient"] = event.transient if self.trusted else self.seal.transient(event.transient)
             self._publish(parent, _MESSAGE_TYPES[type(event)], shown)
 
-    def _show_comm(self, event: wire.Comm, parent: Message) -> None:
+    def _show_comm(self, event: wire.Comm, parent: Message, *, silent: bool) -> None:
         if self.host_comms is not None and self.host_comms.owns({"content": event.content}):
             return  # the host's own widgets are not the guest's to speak for
+        refusal = self.comms.note(event.action, event.content)
+        if refusal:
+            self._say_refused(parent, refusal, silent=silent)
+            return
         sealed = event if self.trusted else self.seal.comm(event)
         if sealed is None:
+            if event.action == "comm_open":  # no front end has it
+                self.comms.note("comm_close", event.content)
             return
-        self.note_comm(sealed)
         if self.host_comms is not None:
             sealed = _with_host_widgets(sealed, self.host_comms)
         self._publish(parent, sealed.action, sealed.content, sealed.metadata, list(sealed.buffers))
 
-    def opened_by_front_end(self, content: Message) -> None:
-        """A front end has opened a comm."""
-        self.note_comm(wire.Comm("comm_open", content))
-        if not self.trusted:
+    def note_front_end(self, action: str, content: Message) -> None:
+        """A front end has opened or closed a comm, or says something on one."""
+        self.comms.note(action, content)
+        if action == "comm_open" and not self.trusted:
             self.seal.opened_by_front_end(content)
 
     def flush(self) -> None:
         """Send the text that is there, before something else is sent."""
         self._text.flush()
 
-    def note_comm(self, event: wire.Comm) -> None:
-        """A comm was opened or closed, by the guest or by a front end."""
-        comm_id = event.content.get("comm_id")
-        if isinstance(comm_id, str):
-            if event.action == "comm_open":
-                self.comms[comm_id] = str(event.content.get("target_name", ""))
-            elif event.action == "comm_close":
-                self.comms.pop(comm_id, None)
+    def _say_refused(self, parent: Message, refusal: str, *, silent: bool) -> None:
+        """Once for each request: the guest may try again and again."""
+        if not silent and self._refused_in != parent:
+            self._refused_in = parent
+            self._send_text(parent, "stderr", f"\n[wasm-kernel: a widget's comm was not opened: {refusal}]\n")
 
     def _send_text(self, parent: Message, name: str, text: str) -> None:
         self._publish(parent, "stream", {"name": name, "text": text})

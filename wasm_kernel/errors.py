@@ -3,6 +3,7 @@
     WasmKernelError
     ├── ConfigurationError (also ValueError)   a value the caller gave is wrong
     ├── NotAllowed                             the administrator's rules forbid it, or cannot be read
+    ├── NotGranted                             a person would have to allow it, and did not
     ├── ImageError                             the image is missing, damaged or cannot be built
     │   └── ImageMissing                       nothing is built yet, and building was not allowed here
     ├── SessionLocked                          another process, or another sandbox, uses the session
@@ -32,6 +33,10 @@ class ConfigurationError(WasmKernelError, ValueError):
 
 class NotAllowed(WasmKernelError):
     """The administrator's rules forbid it, or the file that holds them cannot be used."""
+
+
+class NotGranted(WasmKernelError):
+    """A notebook's text wanted something beyond its session, and nobody allowed it. Nothing was done."""
 
 
 class ImageError(WasmKernelError):

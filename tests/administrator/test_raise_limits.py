@@ -111,6 +111,22 @@ def test_output(pair: Pair) -> None:
     assert len(pair.free.ok(cell).stdout) > 100_000
 
 
+def test_output_between_cells(pair: Pair) -> None:
+    code = (
+        "import asyncio\nasync def go():\n    for n in range(200):\n        await asyncio.sleep(0.005)\n"
+        "        print('x' * 500)\n    print('done', file=__import__('sys').stderr)\ntask = asyncio.create_task(go())"
+    )
+
+    def printed(kernel: RuledKernel) -> int:
+        kernel.others.clear()
+        kernel.ok(code)
+        kernel.wait_for("stream", "done")
+        return sum(len(m["content"]["text"]) for m in kernel.others if m["msg_type"] == "stream")
+
+    assert printed(pair.ruled) < 2000
+    assert printed(pair.free) > 100_000
+
+
 def test_where_sessions_are(pair: Pair) -> None:
     assert str(pair.elsewhere) not in pair.ruled.ok("%session").said
     assert str(pair.elsewhere) in pair.free.ok("%session").said
@@ -243,7 +259,7 @@ def test_number_of_sessions(fresh: Environment, start: Start, ruled_root: Path) 
     fourth = start(WASM_KERNEL_SESSION=mine)
     assert fourth.run("6 * 7").result == "42", "one that is there opens"
     fourth.stop()
-    assert second.run(f"%session delete {mine} --yes").ok
+    assert second.run(f"%session delete {mine} --yes", answers=("yes",)).ok
     assert second.run("1 + 1").result == "2"
     assert start(**WITHOUT_RULES).run("1").ok
 

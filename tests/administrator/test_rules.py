@@ -61,6 +61,11 @@ def test_values_are_written_as_people_write_them() -> None:
         ('sessions = "3"', "from 1 on"),
         ("snapshot_bytes = 1.5", "20G"),
         ('pip = "no"', "without quotes"),
+        ('trust = "no"', "without quotes"),
+        ('grants = "trust"', "write a list of those"),
+        ('grants = ["trust", "everything"]', "trust, attach, delete"),
+        ("grants = [[1]]", "write a list of those"),
+        ("grants = true", "write a list of those"),
         ('image = "../x"', "image info"),
         ('image_cache = "cache"', "from the root on"),
         ('image_cache = "~/cache"', "share"),
@@ -103,6 +108,21 @@ def test_of_two_files_the_stricter_value_counts() -> None:
             "pip": "two",
             "files": "two",
         }
+
+
+def test_of_grants_only_those_that_every_file_lets_through() -> None:
+    one = parse('grants = ["trust", "attach", "prune"]', "one")
+    two = parse('grants = ["attach", "prune", "export"]\ntrust = true', "two")
+    for found in (combined([one, two]), combined([two, one])):
+        assert found.grants == {"attach", "prune"}
+        assert [found.forbids(name) for name in ("attach", "prune")] == ["", ""]
+        assert found.forbids("trust")
+        assert found.forbids("export")
+    assert combined([one]).forbids("trust") == ""
+    assert combined([one, parse("trust = false", "three")]).forbids("trust") == "three"
+    assert combined([one, parse("grants = []", "none")]).forbids("attach") == "none"
+    assert combined([parse("grants = []", "none"), one]).forbids("attach") == "none"
+    assert Rules().forbids("trust") == ""
 
 
 def test_two_files_cannot_name_two_images() -> None:

@@ -52,7 +52,7 @@ def may_climb(text: str) -> str:
 @contextmanager
 def hidden_name_shown() -> Iterator[None]:
     """No name is hidden, and links may point anywhere."""
-    with filter_replaced(may_climb(interposer.filter_text(hidden=NEVER))):
+    with filter_replaced(may_climb(interposer.filter_text(hidden=(NEVER,)))):
         yield
 
 

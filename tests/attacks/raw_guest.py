@@ -48,10 +48,10 @@ def module(engine: Engine, imports: list[tuple[str, str]], more: str = "") -> Mo
 class RawGuest:
     """One guest over a workspace. ``hidden`` is what its filter hides."""
 
-    def __init__(self, workspace: Path, hidden: bytes = interposer.HIDDEN_NAME) -> None:
+    def __init__(self, workspace: Path, hidden: tuple[bytes, ...] = interposer.HIDDEN) -> None:
         engine, modules = image.load().modules()
         replaced = guards.compiled(engine, guards.may_climb(interposer.filter_text(hidden)))
-        modules = {**modules, "filter": modules["filter"] if hidden == interposer.HIDDEN_NAME else replaced}
+        modules = {**modules, "filter": modules["filter"] if hidden == interposer.HIDDEN else replaced}
         self.store = Store(engine, [Mount(workspace, "/app", True)], ["guest"], {}, 1 << 30)
         callbacks = Callbacks(lambda fd, data: None, lambda *a: 0, lambda *a: 0, lambda kind, wanted: _ROOM)
         self.interposer = Interposer(self.store, modules, callbacks, 1)

@@ -15,7 +15,7 @@ from wasm_kernel.host import image, interposer
 from wasm_kernel.host.engine import WASI, Trapped
 
 _SECRET = b"sesame"
-_NAME = interposer.HIDDEN_NAME
+_NAME = interposer.HIDDEN[0]
 _ENOENT = 44
 _EFAULT = 21
 _EFBIG = 22
@@ -36,7 +36,7 @@ def make(workspace: Path) -> Iterator[Callable[..., RawGuest]]:
     """Raw guests over it."""
     made: list[RawGuest] = []
 
-    def make(hidden: bytes = _NAME) -> RawGuest:
+    def make(hidden: tuple[bytes, ...] = interposer.HIDDEN) -> RawGuest:
         made.append(RawGuest(workspace, hidden))
         return made[-1]
 
@@ -85,7 +85,7 @@ def test_no_call_takes_the_hidden_name(attempt: str, make: Callable[..., RawGues
 
 @pytest.mark.parametrize("attempt", COUNTED_CALLS)
 def test_the_call_takes_it_without_the_guard(attempt: str, make: Callable[..., RawGuest]) -> None:
-    assert _call(make(guards.NEVER), *COUNTED_CALLS[attempt]) != _ENOENT
+    assert _call(make((guards.NEVER,)), *COUNTED_CALLS[attempt]) != _ENOENT
 
 
 # ---- listings
@@ -110,7 +110,7 @@ def test_listings_of_every_length_hold_no_hidden_name(make: Callable[..., RawGue
     for length in range(24, 160):
         found = _listed(guest, length)
         assert b".met" not in found.lower(), f"at length {length}"
-    assert b"metadata.json" in _listed(make(guards.NEVER), 120).lower()
+    assert b"metadata.json" in _listed(make((guards.NEVER,)), 120).lower()
 
 
 def test_cookies_of_every_value_show_no_hidden_name(make: Callable[..., RawGuest]) -> None:

@@ -287,6 +287,16 @@ class Notebook:
         )
         self._kernel("kernel.status === 'idle'")
 
+    def box(self, number: int) -> Locator:
+        """Where the person types what a running cell asks for."""
+        return self.output(number).locator("input.jp-Stdin-input").last
+
+    def answer(self, number: int, text: str) -> None:
+        """Type what a running cell asks for, and wait until it has run."""
+        self.box(number).fill(text)
+        self.box(number).press("Enter")
+        self.wait_until_done(number)
+
     # ---- what is on the toolbar and in the menus
 
     def press(self, button: str) -> None:

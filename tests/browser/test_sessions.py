@@ -91,7 +91,7 @@ def test_new_session_and_back(notebook: Make) -> None:
     assert nb.output(number).locator("code").inner_text() == f"%session attach {session}"
     (row,) = [row for row in _rows(nb.output(nb.run("%session list"))) if session in row]
     assert f"formerly {nb.name}" in row
-    nb.run(f"%session attach {session}")
+    nb.answer(nb.start(f"%session attach {session}"), "yes")
     assert "mine.txt" in nb.text(nb.run("import os; print(os.listdir())"))
 
 

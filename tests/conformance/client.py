@@ -87,11 +87,22 @@ class Cell:
         return self.stdout + self.stderr + shown + self.traceback
 
 
+def unsealed(folder: Path) -> Path:
+    """A configuration under which outputs pass as they are."""
+    folder.mkdir(exist_ok=True)
+    (folder / "jupyter_wasm_kernel_config.py").write_text("c.WasmKernel.seal_outputs = False\n")
+    return folder
+
+
 class Kernel:
     """A kernel that runs."""
 
-    def __init__(self, root: Path, *, name: str = "wasm", cwd: Path | None = None, **env: str) -> None:
+    def __init__(
+        self, root: Path, *, name: str = "wasm", cwd: Path | None = None, sealed: bool = True, **env: str
+    ) -> None:
         self.root = root
+        if not sealed:
+            env["JUPYTER_CONFIG_DIR"] = str(unsealed(root.parent / f"{root.name}-unsealed"))
         self.manager = KernelManager(kernel_name=name)
         environ = {name: value for name, value in os.environ.items() if not name.startswith("JPY_")}
         self.manager.start_kernel(env={**environ, "WASM_KERNEL_WORKSPACE": str(root), **env}, cwd=cwd and str(cwd))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
+from queue import Empty
 
+import psutil
 import pytest
 
 from tests.conformance.client import Cell, Kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+Start = Callable[..., Kernel]
 
 
 def lives(kernel: Kernel) -> None:
@@ -154,6 +158,67 @@ def test_an_output_flood_is_cut_with_one_notice(kernel: Kernel) -> None:
     assert 9 << 20 < received(cell) < 12 << 20
     assert cell.said.count("stdout was cut") == 1
     lives(kernel)
+
+
+def test_a_flood_between_cells_is_held_back_with_one_notice_each(start: Start) -> None:
+    kernel = start()
+    kernel.ok("%session limits timeout=1 output=100K")
+    before = cpu_seconds(kernel)
+    kernel.ok(
+        "import asyncio\nasync def flood():\n    await asyncio.sleep(0.5)\n"
+        "    while True:\n        print('x' * 999)\n        await asyncio.sleep(0)\n"
+        "task = asyncio.create_task(flood())"
+    )
+    cell, end = Cell({}, kernel.others), time.monotonic() + 5
+    while time.monotonic() < end:
+        with contextlib.suppress(Empty):
+            cell.messages.append(kernel.client.get_iopub_msg(timeout=0.2))
+    used = cpu_seconds(kernel) - before
+    assert 100 << 10 <= received(cell) < 102 << 10
+    assert cell.said.count("[wasm-kernel: stdout was cut after the 102400 bytes a minute") == 1
+    assert cell.said.count("[wasm-kernel: background tasks and widgets have used their 1 s of every") == 1
+    assert "%session limits timeout=" in cell.said
+    assert used < 3
+    assert kernel.run("task.cancel()").result == "True", "cells are not held back"
+
+
+def test_a_widgets_work_is_held_back_and_the_cell_says_so(start: Start) -> None:
+    kernel = start()
+    kernel.ok("%session limits timeout=0.5")
+    cell = kernel.start(
+        "import comm, time\ndone = []\n"
+        "def opened(channel, message): channel.on_msg(lambda message: (time.sleep(0.2), done.append(1)))\n"
+        "comm.get_comm_manager().register_target('work', opened)"
+    )
+    kernel.finish(cell)
+    kernel.open_comm("c", "work")
+    for _ in range(6):
+        kernel.comm("c", {})
+    notices = [m for m in kernel.others if "have used their 0.5 s" in str(m["content"])]
+    assert [m["parent_header"]["msg_id"] for m in notices] == [cell], "shown below the last cell, once"
+    assert kernel.run("len(done)").result in ("2", "3")
+
+
+def test_a_completion_has_no_more_time_than_a_cell(start: Start) -> None:
+    kernel = start()
+    kernel.ok("%session limits timeout=1")
+    kernel.ok("class Slow:\n    def __dir__(self):\n        while True: pass\nslow = Slow()")
+    started = time.monotonic()
+    reply = kernel.ask("complete_request", {"code": "slow.", "cursor_pos": 5}, timeout=20)
+    assert reply["matches"] == []
+    assert time.monotonic() - started < 5
+    assert kernel.ask("complete_request", {"code": "zi", "cursor_pos": 2})["matches"] == ["zip"]
+
+
+def test_a_completion_that_is_too_long_is_none(kernel: Kernel) -> None:
+    kernel.ok("class Long:\n    def __dir__(self): return ['x' * 500_000 + str(n) for n in range(9)]\nlong = Long()")
+    reply = kernel.ask("complete_request", {"code": "long.", "cursor_pos": 5}, timeout=30)
+    assert (reply["status"], reply["matches"]) == ("ok", [])
+
+
+def cpu_seconds(kernel: Kernel) -> float:
+    times = psutil.Process(kernel.pid).cpu_times()
+    return times.user + times.system
 
 
 def test_a_hundred_thousand_lines_all_arrive_in_few_messages(kernel: Kernel) -> None:

@@ -29,6 +29,9 @@ SUBCOMMANDS = [
     "delete",
     "export",
     "download",
+    "trust",
+    "grants",
+    "revoke",
 ]
 
 
@@ -72,7 +75,7 @@ def test_info_is_plain_data_without_paths_of_the_host(kernel: Kernel) -> None:
     assert info["memory_limit_bytes"] == 2 << 30
     assert (kernel.root / info["session_id"]).is_dir()
     for command in ("info", "list", "files", "limits", "watch"):
-        kernel.ok(f"s = %session {command}")
+        kernel.ok(f"s = %session {command}", answers=("yes",))
         assert str(kernel.root) not in str(value(kernel))
         assert "/home" not in str(value(kernel))
 
@@ -148,7 +151,7 @@ def test_new_and_attach_move_between_sessions(start: Start) -> None:
     second = session_of(kernel)
     assert second != first
     assert kernel.run("import os; os.listdir()").result == "[]"
-    kernel.ok(f"%session attach {first}")
+    kernel.ok(f"%session attach {first}", answers=("yes",))
     assert kernel.run("open('mine').read()").result == "'first'"
     assert session_of(kernel) == first
 
@@ -157,7 +160,7 @@ def test_a_session_in_use_elsewhere_cannot_be_attached_or_deleted(start: Start) 
     one, other = start(), start()
     taken = session_of(other)
     for command in (f"attach {taken}", f"delete {taken} --yes"):
-        cell = one.run(f"%session {command}")
+        cell = one.run(f"%session {command}", answers=("yes",))
         assert not cell.ok
         assert "in use" in cell.said
     assert one.run("1+1").result == "2"
@@ -171,7 +174,7 @@ def test_delete_asks_first(start: Start) -> None:
     text = shown(kernel.ok(f"%session delete {old.name}"))
     assert "--yes" in text
     assert old.exists()
-    kernel.ok(f"%session delete {old.name} --yes")
+    kernel.ok(f"%session delete {old.name} --yes", answers=("yes",))
     assert not old.exists()
     here = session_of(kernel)
     kernel.ok("open('f', 'w').write('1')\nx = 1")
@@ -185,7 +188,7 @@ def test_export_writes_one_file(start: Start, tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)  # where a kernel without a notebook was started
     kernel = start()
     kernel.ok("open('result.csv', 'w').write('a,b')")
-    kernel.ok("%session export out.zip")
+    kernel.ok("%session export out.zip", answers=("yes",))
     with zipfile.ZipFile(tmp_path / "out.zip") as archive:
         assert any(name.endswith("result.csv") for name in archive.namelist())
     assert "there already" in kernel.run("%session export out.zip").said
@@ -206,10 +209,10 @@ def test_prune_shows_and_deletes_only_with_yes(start: Start) -> None:
         assert young.name not in text
         assert old.exists()
     assert "--yes" in shown(kernel.ok("%prune"))
-    kernel.ok("s = %prune")
+    kernel.ok("s = %prune", answers=("yes",))
     assert value(kernel)["would_delete"] == [old.name]
     assert value(kernel)["would_reclaim_bytes"] > 4000
-    kernel.ok("%prune --yes")
+    kernel.ok("%prune --yes", answers=("yes",))
     assert not old.exists()
     assert young.exists()
     kernel.ok("%prune --older-than 0s --yes")
@@ -223,7 +226,7 @@ def test_prune_by_number_keeps_the_newest(start: Start) -> None:
     kernel = start()
     session_of(kernel)
     sessions = [old_session(kernel, hours) for hours in (1, 2, 3, 4)]
-    kernel.ok("%prune --max-sessions 3 --yes")
+    kernel.ok("%prune --max-sessions 3 --yes", answers=("yes",))
     assert [s.exists() for s in sessions] == [True, True, False, False]
 
 
@@ -386,10 +389,40 @@ def test_a_cell_of_magics_works_while_the_guest_is_broken(start: Start) -> None:
     assert kernel.run("len('abc')").result == "3"
 
 
-def test_a_flood_of_magics_is_stopped(kernel: Kernel) -> None:
+def test_a_loop_has_a_magic_done_a_hundred_times_at_most(kernel: Kernel) -> None:
     cell = kernel.run("for n in range(1200):\n    s = %session watch")
-    assert not cell.ok
-    assert kernel.run("n").result == "1000"
+    assert "done 100 times in this cell" in cell.said
+    assert kernel.run("n").result == "100"
+    assert kernel.ok("for n in range(100):\n    s = %session watch").ok, "each cell begins anew"
+
+
+def test_a_magic_is_done_as_often_as_it_stands_there(kernel: Kernel) -> None:
+    again = "get_ipython().run_line_magic('ses' + 'sion', 'watch')"
+    cell = kernel.run(f"%session watch\n{again}\nprint('on')")
+    assert "%session watch was done once in this cell" in cell.said
+    assert "on\n" not in cell.stdout
+    assert kernel.ok("%session watch\nNone\n%session watch").kinds == ["display_data"] * 2
+
+
+def test_magics_that_time_a_magic(kernel: Kernel) -> None:
+    cell = kernel.ok("%time %session watch")
+    assert "display_data" in cell.kinds
+    assert "Wall time" in cell.stdout or "CPU times" in cell.stdout
+    assert "loop" in kernel.ok("%timeit -n 3 -r 2 %session watch").stdout
+    assert "done 100 times" in kernel.run("%timeit -n 60 -r 2 %session watch").said
+    kernel.ok("%%timeit -n 3 -r 2\ns = %session info")
+
+
+def test_what_replaces_the_guest_is_done_once(start: Start) -> None:
+    kernel = start()
+    for n in range(4):
+        kernel.ok(f"x = {n}")
+    for text in ("%session undo\nx = 9\n%session undo", "%%timeit -n 1 -r 1\n%session undo", "%timeit %session undo"):
+        assert "must be the last line of its cell, and stand there only once" in kernel.run(text).said
+    cell = kernel.run("y = 1\nm = get_ipython().run_line_magic\nm('ses' + 'sion', 'undo')\n%session undo")
+    assert "was done once in this cell" in cell.said
+    kernel.ok("x = 10\ny = 1\n%session undo")
+    assert kernel.run("x").result == "3"
 
 
 def test_titles_cannot_inject_html(kernel: Kernel) -> None:

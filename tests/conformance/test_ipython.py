@@ -10,6 +10,7 @@ import pytest
 from tests.conformance.client import Kernel, eventually, plain
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+SEALED = False  # what sealing changes is tested in kernel/seal
 
 
 # ---- magics
@@ -266,6 +267,29 @@ def test_a_background_task_goes_on_between_cells_by_itself(kernel: Kernel) -> No
     assert eventually(lambda: (folder / "ticks").exists() and (folder / "ticks").read_text() == "4", within=5)
     kernel.wait_for("stream", "tick 4")
     assert kernel.run("background.done()").result == "True"
+
+
+def test_a_background_task_goes_on_after_a_cell_of_magics(kernel: Kernel) -> None:
+    kernel.ok(
+        "import asyncio\nasync def tick():\n    await asyncio.sleep(0.5)\n    print('ticked')\n"
+        "background = asyncio.create_task(tick())"
+    )
+    kernel.ok("%session watch")
+    kernel.wait_for("stream", "ticked")
+
+
+def test_a_background_task_cannot_ask_the_person(kernel: Kernel) -> None:
+    kernel.ok(
+        "import asyncio\n"
+        "async def tick():\n"
+        "    await asyncio.sleep(0.2)\n"
+        "    try: input('who? ')\n"
+        "    except Exception as e: print('refused', type(e).__name__)\n"
+        "background = asyncio.create_task(tick())",
+        allow_stdin=True,
+    )
+    kernel.wait_for("stream", "refused")
+    assert not kernel.client.stdin_channel.msg_ready()
 
 
 def test_an_error_in_a_background_task_is_reported(kernel: Kernel) -> None:

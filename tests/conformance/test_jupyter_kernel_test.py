@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import jupyter_kernel_test
 import pytest
 
+from tests.conformance.client import unsealed
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -14,6 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 def _own_workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WASM_KERNEL_WORKSPACE", str(tmp_path_factory.mktemp("sessions")))
+        patch.setenv("JUPYTER_CONFIG_DIR", str(unsealed(tmp_path_factory.mktemp("config"))))
         yield
 
 

@@ -18,6 +18,7 @@ import pytest
 from tests.conformance.client import Kernel, eventually
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+SEALED = False  # what sealing changes is tested in kernel/seal
 Start = Callable[..., Kernel]
 VIEW = "application/vnd.jupyter.widget-view+json"
 

@@ -299,8 +299,37 @@ def test_a_second_kernel_on_a_notebook_says_what_it_does_in_its_first_cell_once(
     assert two.ok("x").stderr == ""
     assert session_of(two) != first
     end(one)
-    two.ok(f"%session attach {first}")
+    two.ok(f"%session attach {first}", answers=("yes",))
     assert session_of(two) == first
+
+
+def test_a_fork_writes_a_notebook_only_if_the_person_allows_it(server: Server, open_in: Any) -> None:
+    kernel = open_in(write_notebook(server.root / "a.ipynb"))
+    kernel.ok("x = 1")
+    for line in ("%session fork --notebook copy", "y = 2\n%session fork --note copy"):
+        assert "WASM_KERNEL_GRANTS=export" in kernel.run(line).said
+        assert not kernel.run(line, answers=("no",)).ok
+    assert [p.name for p in server.root.iterdir()] == ["a.ipynb"]
+    running = kernel.start("%session fork --notebook copy", allow_stdin=True)
+    prompt = kernel.client.get_stdin_msg(timeout=30)["content"]["prompt"]
+    assert f"write a copy of the notebook to {server.root / 'copy.ipynb'}." in prompt
+    kernel.client.input("yes")
+    assert kernel.finish(running).ok
+    assert (server.root / "copy.ipynb").exists()
+    copy = open_in(server.root / "copy.ipynb")
+    assert copy.ok("s = %session info\nprint(x, s['grants'])").stdout == "1 []\n"
+
+
+def test_a_copied_notebook_is_not_trusted(server: Server, open_in: Any) -> None:
+    notebook = write_notebook(server.root / "a.ipynb", "one")
+    kernel = open_in(notebook)
+    kernel.ok("%session trust on", answers=("yes",))
+    ask = "s = %session info\nprint(s['trusted'])"
+    assert kernel.ok(ask).stdout == "True\n"
+    (server.root / "b.ipynb").write_bytes(notebook.read_bytes())
+    assert open_in(server.root / "b.ipynb").ok(ask).stdout == "False\n"
+    end(kernel)
+    assert open_in(notebook).ok(ask).stdout == "True\n", "the notebook itself is"
 
 
 def test_a_renamed_notebook_is_followed_while_its_kernel_runs(server: Server, open_in: Any) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.conformance.client import Cell, Kernel, Message
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+SEALED = False  # what sealing changes is tested in kernel/seal
 
 CELLS = {
     "print": "print('a'); print('b', end='')",

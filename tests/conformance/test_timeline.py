@@ -229,10 +229,10 @@ def test_fork_and_attach(start: Start) -> None:
     kernel.ok("x = 2; open('f', 'w').write('2'); r = random.random()")
     kernel.ok("here = %session info")
     before = ast.literal_eval(kernel.ok("print(here)").stdout)["session_id"]
-    assert "with its variables" in shown(kernel.ok(f"%session attach {forked[1]}"))
+    assert "with its variables" in shown(kernel.ok(f"%session attach {forked[1]}", answers=("yes",)))
     assert kernel.ok("print(x, next(g), open('f').read())").stdout == "1 1 1\n"
     kernel.ok("x = 'forked'")
-    kernel.ok(f"%session attach {before}")
+    kernel.ok(f"%session attach {before}", answers=("yes",))
     assert kernel.ok("print(x, open('f').read())").stdout == "2 2\n"
     kernel.ok("%session undo 4")
     assert kernel.ok("print(x)").stdout == "1\n"

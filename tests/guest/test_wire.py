@@ -75,6 +75,17 @@ def _frame(header: Any, tail: bytes = b"") -> bytes:
         _frame({"type": "Comm", "action": "shutdown_request", "content": {}, "metadata": {}}),
         _frame({"type": "ErrorRaised", "ename": "E", "evalue": "v", "traceback": [1]}),
         _frame({"type": "ExecuteResult", "data": {}, "metadata": {}, "execution_count": True}),
+        _frame({"type": "Reply", "content": {"a": ""}, "buffers": [1], "texts": [["content", "b"]]}, b"x"),
+        _frame({"type": "Reply", "content": {"a": "x"}, "buffers": [1], "texts": [["content", "a"]]}, b"x"),
+        _frame({"type": "Reply", "content": {"a": ""}, "buffers": [1], "texts": [["content", "a", 0]]}, b"x"),
+        _frame({"type": "Reply", "content": {"a": [""]}, "buffers": [1], "texts": [["content", "a", -1]]}, b"x"),
+        _frame({"type": "Reply", "content": {"a": [""]}, "buffers": [1], "texts": [["content", "a", False]]}, b"x"),
+        _frame({"type": "Reply", "content": {"a": ""}, "buffers": [1], "texts": [["content", "a"]]}, b"\xff"),
+        _frame({"type": "Reply", "content": {"a": ""}, "texts": [["content", "a"]]}),
+        _frame({"type": "Reply", "content": {"a": ""}, "buffers": [1], "texts": [[]]}, b"x"),
+        _frame({"type": "Reply", "content": {"a": ""}, "buffers": [1], "texts": ["content"]}, b"x"),
+        _frame({"type": "Reply", "content": {"a": ""}, "buffers": [1], "texts": {}}, b"x"),
+        _frame({"type": "Reply", "content": "", "buffers": [1], "texts": [["content"]]}, b"x"),
         b"\x06\x00\x00\x00[[[[[[",
         (100_000).to_bytes(4, "little") + b"[" * 100_000,
     ],
@@ -90,3 +101,15 @@ def test_nesting_is_bounded() -> None:
         value = {"a": value}
     with pytest.raises(wire.BadFrame, match="nested"):
         wire.decode_event(_frame({"type": "Reply", "content": value}))
+
+
+def test_long_texts_travel_beside_the_header() -> None:
+    long = 'é,["\\' * 100_000
+    bundle = {"text/html": long, "a": [0, {"b": (long, "")}], "": "", "c": None}
+    event = wire.Comm("comm_msg", bundle, {"d": long}, (b"one", b"two"))
+    frame = wire.encode_event(event)
+    assert int.from_bytes(frame[:4], "little") < 1000
+    assert wire.decode_event(frame) == wire.Comm(
+        "comm_msg", {**bundle, "a": [0, {"b": [long, ""]}]}, {"d": long}, (b"one", b"two")
+    )
+    assert bundle["text/html"] == long

@@ -138,6 +138,24 @@ def test_a_folder_of_somebody_else_is_refused(root: Path) -> None:
         cache.private_root()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+@pytest.mark.parametrize("whose", [".", "kind", "kind/abc"])
+def test_an_entry_below_a_folder_of_somebody_else_is_not_trusted(root: Path, whose: str) -> None:
+    entry = Entry("kind", "abc")
+    entry.build(_make)
+    assert entry.manifest() is not None
+    os.chown(root / whose, 12345, 12345)
+    assert entry.manifest() is None
+
+
+@pytest.mark.parametrize("whose", [".", "kind", "kind/abc"])
+def test_an_entry_below_a_folder_that_everybody_can_write_is_not_trusted(root: Path, whose: str) -> None:
+    entry = Entry("kind", "abc")
+    entry.build(_make)
+    (root / whose).chmod(0o777)
+    assert entry.manifest() is None
+
+
 def test_a_cache_that_cannot_be_made_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("WASM_KERNEL_CACHE", str(tmp_path / "file" / "cache"))

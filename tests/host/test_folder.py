@@ -15,6 +15,7 @@ import pytest
 
 from tests.sessions.helpers import deepen, run_python, tree
 from wasm_kernel.host.folder import BLOCK, TEMPORARY, Folder, PathRefused, blocks_of, components
+from wasm_kernel.host.workspace import survey
 
 MiB = 1 << 20
 
@@ -77,6 +78,15 @@ BAD_PATHS = [
     ".metadata.json/x",
     ".METADATA.json",
     ".metadata.json.123456",
+    ".metadata.j\u017fon",
+    ".METADATA.J\u017fON/x",
+    ".meta\u200bdata.json",
+    ".metadata\uff0ejson",
+    ".m\u00e9tadata.json",
+    "\ufeff.metadata.json",
+    ".wasm-kernel",
+    "d/.WASM-\u212aernel/locks",
+    ".wa\u017fm-kernel",
     f"{TEMPORARY}00",
     "a" * 4097,
     "a/" * 2049,
@@ -94,6 +104,22 @@ def test_a_path_that_could_leave_is_refused(place: Path, act: Callable[[Path, st
     assert isinstance(caught.value, ValueError)
     assert len(str(caught.value)) < 9000
     assert tree(place.parent) == before
+
+
+def test_what_is_the_hosts_is_not_listed_however_it_is_spelt(place: Path) -> None:
+    before = names(place), survey(place)
+    for folder in (place, place / "d"):
+        for name in (
+            ".metadata.j\u017fon",
+            ".Metadata.json.x",
+            ".meta\u200bdata.json",
+            "x\\.metadata.json",
+            ".wasm-kernel",
+        ):
+            (folder / name).write_bytes(b"hidden")
+        (folder / ".WASM-\u212aERNEL").mkdir()
+        (folder / ".WASM-\u212aERNEL" / "f").write_bytes(b"hidden")
+    assert (names(place), survey(place)) == before
 
 
 def test_an_absolute_path_into_the_folder_is_refused_too(place: Path) -> None:

@@ -40,8 +40,11 @@ class Live:
         self._map.close()
 
 
-@pytest.fixture(params=["scan", "pagemap", "compare"])
+@pytest.fixture(params=["scan", "pagemap", "compare", "few mappings"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "few mappings":
+        monkeypatch.setattr(memory, "MOST_MAPPINGS", 6)
+        return str(request.param)
     if request.param != "scan":
         monkeypatch.setattr(memory, "_can_scan", False)
     if request.param == "compare":

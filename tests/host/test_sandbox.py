@@ -18,6 +18,8 @@ from wasm_kernel import (
     BaseSandbox,
     ConfigurationError,
     DisplayData,
+    Event,
+    ExecutionPolicy,
     InputRequest,
     OutcomeKind,
     SandboxBusy,
@@ -26,6 +28,8 @@ from wasm_kernel import (
     Stream,
     create_sandbox,
 )
+from wasm_kernel.host import sandbox as sandbox_module
+from wasm_kernel.host.capture import Notice
 
 Make = Callable[..., BaseSandbox]
 
@@ -315,6 +319,24 @@ def test_open_files_and_clocks_survive_a_crash(make_sandbox: Make) -> None:
     assert not (sandbox.workspace / "null").exists()
 
 
+def test_the_path_of_a_descriptor_has_an_end(make_sandbox: Make) -> None:
+    """Each folder is opened in the one before, and the host remembers how: not without end."""
+    sandbox = make_sandbox()
+    result = sandbox.execute(
+        "import os\n"
+        "d = os.open('/app', os.O_RDONLY)\n"
+        "for i in range(500):\n"
+        "    deeper = os.open('./' * 2000, os.O_RDONLY, dir_fd=d); os.close(d); d = deeper\n"
+        "mine = os.open('/app/.', os.O_RDONLY)"
+    )
+    assert result.success, result.error
+    instance = sandbox._sandbox._instance
+    assert instance is not None
+    paths = [item.path for item in instance.rest().files]
+    assert b"." in paths
+    assert max(map(len, paths)) <= 4096
+
+
 def test_reset_gives_a_fresh_interpreter_over_the_same_files(make_sandbox: Make) -> None:
     sandbox = make_sandbox()
     sandbox.execute("mine = 1\nopen('kept', 'w').close()\nopen('/tmp/scratch', 'w').close()")
@@ -378,6 +400,82 @@ def test_output_past_its_cap_is_cut_with_one_notice(make_sandbox: Make) -> None:
     assert result.success
     assert 1 <= len(result.displays) <= 20
     assert result.stderr.count("display_max_bytes") == 1
+
+
+def pump(sandbox: BaseSandbox, times: int = 1) -> list[str]:
+    """Turns for background tasks, as the kernel gives them between cells; the notices that came of them."""
+    events: list[Event] = []
+    for _ in range(times):
+        sandbox._sandbox.ask({"op": "pump"}, on_event=events.append)
+    return [event.text for event in events if isinstance(event, Notice)]
+
+
+TASK = "import asyncio\nasync def go():\n    await asyncio.sleep(0.05)\n{}\ntask = asyncio.create_task(go())"
+SPIN = TASK.format("    while True: await asyncio.sleep(0)")
+
+
+def test_background_tasks_wait_when_their_time_is_used_up(make_sandbox: Make) -> None:
+    sandbox = make_sandbox(timeout_seconds=0.3)
+    sandbox.execute(SPIN)
+    time.sleep(0.1)
+    notices = pump(sandbox, 40)
+    assert len(notices) == 1
+    assert "0.3 s of every 60.0 s" in notices[0]
+    assert "timeout=" in notices[0]
+    assert 30 < sandbox._sandbox.background_wait < 240
+    assert sandbox.execute("1").success, "a cell does not wait"
+    assert len(pump(sandbox, 5)) == 1, "it is said again after another cell"
+
+
+def test_a_task_that_is_stopped_by_force_waits_for_the_next_cell(make_sandbox: Make) -> None:
+    sandbox = make_sandbox(timeout_seconds=0.5, interrupt_grace_seconds=0.2)
+    hang = "    while True:\n        try:\n            while True: pass\n        except TimeoutError: pass"
+    sandbox.execute(TASK.format(hang))
+    assert sandbox._sandbox.next_task is not None
+    time.sleep(0.1)
+    assert "stopped by force" in pump(sandbox)[0]
+    assert sandbox._sandbox.next_task is None
+
+
+def test_a_task_that_takes_too_long_for_one_turn_is_told_so(
+    make_sandbox: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox_module, "_SMALL_SECONDS", 0.3)
+    sandbox = make_sandbox()
+    sandbox.execute(TASK.format("    while True: pass"))
+    time.sleep(0.1)
+    (notice,) = pump(sandbox)
+    assert "without a pause and got a TimeoutError" in notice
+    result = sandbox.execute("task.exception()").result
+    assert result is not None
+    assert "TimeoutError" in result["text/plain"]
+
+
+def test_what_the_host_does_after_a_background_turn_is_charged_to_it(
+    make_sandbox: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = make_sandbox(timeout_seconds=1)
+    sandbox.execute(TASK.format("    await asyncio.sleep(100)"))
+    keep = sandbox._sandbox._keep
+
+    def slowly() -> None:
+        time.sleep(1.1)
+        keep()
+
+    monkeypatch.setattr(sandbox._sandbox, "_keep", slowly)
+    pump(sandbox)
+    time.sleep(0.1)  # longer than the sandbox lets its caller go first
+    assert pump(sandbox), "the second one is held back"
+
+
+def test_new_limits_are_new_budgets(make_sandbox: Make) -> None:
+    sandbox = make_sandbox(timeout_seconds=0.3)
+    sandbox.execute(SPIN)
+    time.sleep(0.1)
+    pump(sandbox, 40)
+    assert sandbox._sandbox.background_wait > 0
+    sandbox._sandbox.change_policy(ExecutionPolicy(timeout_seconds=20))
+    assert sandbox._sandbox.background_wait == 0
 
 
 def test_disk_quotas(make_sandbox: Make) -> None:

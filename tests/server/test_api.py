@@ -64,6 +64,27 @@ def test_a_whole_life(api: Api) -> None:
     assert again != sandbox_id and api.value(again, "x, next(g), open('f.txt').read()") == "('later', 2, 'here')"
 
 
+def test_frames_that_take_long_to_read_stop_nobody_else(api: Api) -> None:
+    sandbox_id = api.create()
+    code = (
+        "import _host\n"
+        "h = b'[' * 2_000_001 + b'\"' + b'\\\\\"' * 32_000\n"
+        "while True:\n"
+        "    try: _host.call(len(h).to_bytes(4, 'little') + h)\n"
+        "    except OSError: pass\n"
+    )
+    task = api.begin(sandbox_id, code)
+    waits = []
+    for _ in range(10):
+        began = time.monotonic()
+        assert api.server.get("api/status").status == 200
+        waits.append(time.monotonic() - began)
+        time.sleep(0.2)
+    assert max(waits) < 5, waits
+    api("POST", f"sandboxes/{sandbox_id}/tasks/{task}/interrupt")
+    api.until(lambda: api.state(sandbox_id) != "busy")
+
+
 def test_two_at_once_and_the_server_answers_meanwhile(api: Api) -> None:
     one, two = api.create(), api.create()
     endless = api.begin(one, "n = 0\nwhile True: n += 1")

@@ -130,10 +130,10 @@ def test_the_limits_of_the_kernel_that_runs_are_the_servers(session: Session) ->
         assert chunked.status == 413
         assert session.put("b", bytes(MiB // 2)).status == 201
         assert session.server.get(session.url("list")).json["quota"]["limit"] == 3 * MiB
-        sandbox.execute("import os; os.makedirs('.wasm-kernel/locks'); open('.wasm-kernel/locks/x', 'w')")
-        (session.folder / ".wasm-kernel" / "locks" / session.id).write_text(
-            '{"limits": {"disk": 1}}'
-        )  # as a guest may try
+        assert not sandbox.execute("import os; os.makedirs('.wasm-kernel/locks')").success
+        locks = session.folder / ".wasm-kernel" / "locks"  # as a guest may have done before that was refused
+        locks.mkdir(parents=True)
+        (locks / session.id).write_text('{"limits": {"disk": 1}}')
         assert session.server.get(session.url("list")).json["quota"]["limit"] == 3 * MiB
     assert session.server.get(session.url("list")).json["quota"]["limit"] == QUOTA
     assert session.put("c", bytes(4 * MiB)).status == 201

@@ -14,6 +14,7 @@ from blake3 import blake3
 
 from tests.sessions.helpers import leftovers
 from wasm_kernel import (
+    SandboxError,
     WasmKernelError,
     collect_snapshots,
     create_session_sandbox,
@@ -23,6 +24,7 @@ from wasm_kernel import (
     import_snapshot,
     list_snapshots,
     prune_sessions,
+    restore_snapshot,
 )
 from wasm_kernel.host.ledger import STATE_FOLDER
 from wasm_kernel.model.records import is_uuid
@@ -196,6 +198,8 @@ HOSTILE_PATHS = [
     b".METADATA.json",
     b".metadata.json.0123456789ab",
     b"d/.metadata.json",
+    ".metadata.j\u017fon".encode(),
+    b".wasm-kernel/locks",
     b"nul\0byte",
     b"x" * 300,
     b"d/" * 3000 + b"f",
@@ -329,6 +333,45 @@ def test_less_memory_than_the_image_has(exported: Path, tmp_path: Path) -> None:
     session_id, _ = import_snapshot(path, tmp_path / "root")
     with pytest.raises(BadSnapshot, match="less memory"):
         get_session_sandbox(session_id, workspace_root=tmp_path / "root", resume=True)
+
+
+def _peak() -> int:
+    """The most memory this process had, in bytes, files it mapped and unnamed ones included."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) << 10
+
+
+def test_more_memory_than_the_limit_is_refused_before_it_is_read(exported: Path, tmp_path: Path) -> None:
+    """One chunk, named for all of 3 GiB: a few kilobytes of file."""
+    data = b"\1" * MEMORY
+    name = blake3(data).digest()
+    parts = Parts(exported)
+    parts.head["memory_bytes"] = 3 << 30
+    parts.table = b"".join(struct.pack("<IB", number, 1) + name for number in range((3 << 30) // MEMORY))
+    kept = {bytes.fromhex(f[6]) for f in parts.text["files"]}
+    parts.pieces = [(n, d) for n, d in parts.pieces if n in kept] + [(name, data)]
+    path = tmp_path / "large"
+    path.write_bytes(zstandard.ZstdCompressor(level=9).compress(parts.joined()))
+    assert path.stat().st_size < 500_000
+    session_id, snapshot = import_snapshot(path, tmp_path / "root")
+    Path("/proc/self/clear_refs").write_text("5")
+    before = _peak()
+    with pytest.raises(SandboxError, match="3,221,225,472 bytes of memory, and the limit is 2,147,483,648"):
+        get_session_sandbox(session_id, workspace_root=tmp_path / "root", resume=True)
+    with pytest.raises(SandboxError, match="raise memory_bytes"):
+        restore_snapshot(snapshot.snapshot_id, tmp_path / "root")
+    assert _peak() - before < 300 << 20
+
+
+def test_lists_without_end_are_refused_before_they_are_read(refused: Refused, exported: Path) -> None:
+    for unit in (b"[],", b"{},", b'["app","61","file",0,0,"",""],'):
+        parts = Parts(exported)
+        parts.table = b""
+        text = b'{"descriptors": [], "clock_ns": 1, "entry": 1, "files": [' + unit * ((60 << 20) // len(unit)) + b"0]}"
+        Path("/proc/self/clear_refs").write_text("5")
+        before = _peak()
+        assert "files" in refused(parts.joined(text=text))
+        assert _peak() - before < 400 << 20
 
 
 @pytest.mark.parametrize("entry", [1, 4096, (1 << 32) - 1])

@@ -84,7 +84,7 @@ def _what_holds(app: WasmKernelApp) -> tuple[list[_Row], list[_Row]]:
         raise ConfigurationError(home.refused)
     given, sources = home.rules.given(), home.rules.sources
     most = home.rules.maxima
-    rules = [(n, limits.describe(n, value) if n in most else str(value), sources[n]) for n, value in given.items()]
+    rules = [(n, limits.describe(n, value) if n in most else _written(value), sources[n]) for n, value in given.items()]
     used = not any("WasmKernel.limits" in note for note in home.notes)
     wanted = app.config.get("WasmKernel", {}).get("limits", {}) if used else {}
     rows = []
@@ -95,6 +95,10 @@ def _what_holds(app: WasmKernelApp) -> tuple[list[_Row], list[_Row]]:
             source = sources[name] if value == most.get(name) else "WasmKernel.maxima"
         rows.append((name, limits.describe(name, value), source))
     return rows, rules
+
+
+def _written(value: object) -> str:
+    return ", ".join(sorted(value)) or "none" if isinstance(value, frozenset) else str(value)
 
 
 def _generate(app: WasmKernelApp, path: Path, *, force: bool) -> int:

@@ -67,9 +67,14 @@ _ON_THE_HOST = {
     %session rename NAME           give the session a title
     %session delete [ID] --yes     delete a session and its files
     %session export FILE           write the session to FILE (.zip or .tar.zst) beside the notebook
+    %session trust on|off          show outputs as they are, scripts included; off: sealed, as at the start
+    %session grants                what this session may do beyond itself
+    %session revoke NAME           take one of these back
 
     Done by the kernel's host, and only where this stands in the text of a cell. What replaces
     the interpreter (undo, redo, restore, reset, new, attach) must be the cell's last line.
+    What reaches beyond this session (trust, attach, delete, export, prune, lists of sessions handed
+    to code) is done when the person at the notebook allows it: they are asked once per session.
     """,
     "prune": """Delete sessions that were not used for a while; without --yes only shows which.
 

@@ -94,9 +94,11 @@ class Entry:
     def manifest(self) -> dict[str, Any] | None:
         """What it says of itself, if it is there and whole as far as names and sizes tell."""
         try:
-            info = self.path.stat()
+            # Who can change a folder above can put another in its place.
+            if any(ownership_problem(folder.stat()) for folder in (self.path, *self.path.parents[:2])):
+                return None
             manifest = json.loads((self.path / MANIFEST).read_bytes())
-            if ownership_problem(info) or manifest["key"] != self.key:
+            if manifest["key"] != self.key:
                 return None
             for name, size in manifest["sizes"].items():
                 if (self.path / name).stat().st_size != size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,14 +12,31 @@ from wasm_kernel.model.outcome import GuestError
 from wasm_kernel.model.policy import ExecutionPolicy
 
 OnEvent = Callable[[wire.Event], None]
+_HOW = "in a notebook %session limits"
+
+
+@dataclass(frozen=True)
+class Notice(wire.Stream):
+    """What the sandbox itself has to say, among what the guest printed."""
 
 
 @dataclass
 class Capture:
-    """What an execution gave so far, held to the policy's caps."""
+    """What an execution gave so far, held to the policy's caps.
+
+    Attributes:
+        room: Bytes that each of "stdout", "stderr" and "display" may have; by default what the policy says.
+        told: What was already said to be too much, and is not said again.
+        between_cells: Whether no cell runs: the caps are for all that happens then in a minute.
+        max_reply: Bytes that the reply may have.
+    """
 
     policy: ExecutionPolicy
     on_event: OnEvent | None
+    room: Mapping[str, int] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    between_cells: bool = False
+    max_reply: int | None = None
     streams: dict[str, list[str]] = field(default_factory=lambda: {"stdout": [], "stderr": []})
     sizes: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0, "display": 0})
     cut: set[str] = field(default_factory=set)
@@ -32,42 +49,54 @@ class Capture:
     def __post_init__(self) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")
         self._decoders = {"stdout": decoder("replace"), "stderr": decoder("replace")}
+        self._limits = {
+            "stdout": self.policy.stdout_max_bytes,
+            "stderr": self.policy.stderr_max_bytes,
+            "display": self.policy.display_max_bytes,
+        }
+        self.room = {**self._limits, **self.room}
 
     def write(self, fd: int, data: bytes) -> None:
         """Bytes the guest wrote to stdout (1) or stderr (2)."""
         name = "stderr" if fd == 2 else "stdout"
-        if name in self.cut:
-            return
-        limit = self.policy.stderr_max_bytes if fd == 2 else self.policy.stdout_max_bytes
-        left = limit - self.sizes[name]
-        text = self._decoders[name].decode(data)
-        size = len(text.encode())  # what it is now: a byte that is no UTF-8 has become three
-        if size > left:
-            text = text.encode()[:left].decode("utf-8", "ignore")
-        self.sizes[name] += size
-        self._text(name, text)
-        if size > left:
-            how = f"{name}_max_bytes; in a notebook %session limits output=…"
-            self._notice(name, f"{name} was cut after {limit} bytes ({how})")
+        if name not in self.cut:
+            self._print(name, self._decoders[name].decode(data))
+
+    def _print(self, name: str, text: str) -> None:
+        data = text.encode()  # what it is now: a byte that is no UTF-8 has become three
+        left = self.room[name] - self.sizes[name]
+        self.sizes[name] += min(len(data), left)
+        if len(data) <= left:
+            self._text(name, text)
+        else:
+            self._text(name, data[:left].decode("utf-8", "ignore"))
+            self.notice(name, f"{name} was cut after {self._most(name)} ({name}_max_bytes; {_HOW} output=…)")
+
+    def _most(self, what: str) -> str:
+        most = f"{self._limits[what]} bytes"
+        return f"the {most} a minute that there are between cells" if self.between_cells else most
 
     def _text(self, name: str, text: str) -> None:
         if text:
             self.streams[name].append(text)
             self.emit(wire.Stream(name, text))
 
-    def _notice(self, what: str, text: str) -> None:
-        if what not in self.cut:
-            self.cut.add(what)
-            stream = "stdout" if what == "stdout" else "stderr"
-            self._text(stream, f"\n[wasm-kernel: {text}]\n")
+    def notice(self, what: str, text: str) -> None:
+        """Say, once, that something was too much."""
+        self.cut.add(what)
+        if what not in self.told:
+            self.told.add(what)
+            notice = Notice("stdout" if what == "stdout" else "stderr", f"\n[wasm-kernel: {text}]\n")
+            self.streams[notice.name].append(notice.text)
+            self.emit(notice)
 
     def take(self, event: wire.Event, size: int) -> bool:
         """An event the guest sent, of this many bytes; whether it was let through."""
-        if self.sizes["display"] + size > self.policy.display_max_bytes:
+        if self.sizes["display"] + size > self.room["display"]:
             self.refuse()
-            if "error" in self.cut or not isinstance(event, wire.ErrorRaised):
+            if "error" in self.told or not isinstance(event, wire.ErrorRaised):
                 return False
-            self.cut.add("error")  # the error that ended the cell is worth a short word, once
+            self.told.add("error")  # the error that ended the cell is worth a short word, once
             event = wire.ErrorRaised(event.ename[:200], event.evalue[:2000], ["(traceback cut)"])
         else:
             self.sizes["display"] += size
@@ -80,11 +109,16 @@ class Capture:
         self.emit(event)
         return True
 
-    def refuse(self) -> None:
-        """Something the guest sent is too much."""
-        limit = self.policy.display_max_bytes
-        how = "display_max_bytes; in a notebook %session limits display=…"
-        self._notice("display", f"display data was dropped: it would pass {limit} bytes ({how})")
+    def refuse(self, why: str = "") -> None:
+        """Something the guest sent is too much: for the policy, or for a reason given."""
+        most, how = self._most("display"), f"display_max_bytes; {_HOW} display=…"
+        self.notice("display", f"display data was dropped: {why or f'it would pass {most} ({how})'}")
+
+    def take_reply(self, reply: wire.Reply, size: int) -> None:
+        """The guest's answer, of this many bytes."""
+        if self.max_reply is not None and size > self.max_reply:
+            raise wire.TooMuch(f"the reply has {size} bytes; {self.max_reply} are allowed")
+        self.reply = reply
 
     def emit(self, event: wire.Event) -> None:
         """Hand an event on. A callback that raises is not called again; `execute` raises for it at the end."""
@@ -97,7 +131,8 @@ class Capture:
     def finish(self) -> None:
         """Show what an incomplete character left behind."""
         for name, decoder in self._decoders.items():
-            self._text(name, decoder.decode(b"", final=True))
+            if name not in self.cut:
+                self._print(name, decoder.decode(b"", final=True))
 
     def text(self, name: str) -> str:
         """All that was kept of a stream."""

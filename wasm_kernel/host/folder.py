@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from wasm_kernel.host import trees
 from wasm_kernel.host.ledger import open_temporary
-from wasm_kernel.host.workspace import METADATA_NAME
+from wasm_kernel.model.names import HIDDEN, METADATA_NAME, is_hidden
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not hold us up
@@ -62,8 +62,8 @@ def components(path: str | os.PathLike[str], *, backslashes: bool = False) -> li
     for part in parts:
         if part == "..":
             raise PathRefused(f"path is {text!r}; it must not go up with ..")
-        if part.lower().startswith(METADATA_NAME):
-            raise PathRefused(f"path is {text!r}; names that begin with {METADATA_NAME} are not for use")
+        if is_hidden(part):
+            raise PathRefused(f"path is {text!r}; names that begin with {' or '.join(HIDDEN)} are not for use")
     return parts
 
 
@@ -373,7 +373,7 @@ def _entries(folder: int, prefix: str, strict: bool) -> list[Item]:
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.lower().startswith(METADATA_NAME):
+            if is_hidden(entry.name):
                 continue
             try:
                 info = entry.stat(follow_symlinks=False)

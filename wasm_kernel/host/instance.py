@@ -11,7 +11,7 @@ import ctypes
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from wasm_kernel.errors import SandboxError
@@ -65,6 +65,7 @@ class Run:
         self.stop = False
         self.interrupted = False
         self.timed_out = False
+        self.fuel_used = 0  # by a metered guest, when the turn is over
         self.wake = threading.Event()
 
     def interrupt(self) -> None:
@@ -146,7 +147,8 @@ class Instance:
             interposer.attach(self._linear)
             interposer.set("max_file", limits.max_file_bytes)
             interposer.set("max_open", limits.max_open_files)
-            interposer.set("dev", 3 + [m.guest for m in mounts].index("/dev"))
+            for name in ("dev", "app"):
+                interposer.set(name, 3 + [m.guest for m in mounts].index(f"/{name}"))
             self._turn = store.caller(exports["turn"], "ii", "i")
             self._alloc = store.caller(exports["host_alloc"], "i", "i")
             self._set_interrupt = store.caller(exports[_INTERRUPT], "i")
@@ -170,6 +172,10 @@ class Instance:
         self._interposer.set("clock_offset", self._clock_offset)
         self._entry = rest.entry
         self.lost_files = self._interposer.reopen(rest.files) if rest.files else []
+
+    def hide_sessions(self, named: Iterable[str]) -> None:
+        """Hide the folders of sessions in /app: those that are called by a UUID, and these."""
+        self._interposer.hide_sessions(named)
 
     def let_grow(self, may: bool) -> None:
         """Whether the guest's memory may grow, up to its limit."""

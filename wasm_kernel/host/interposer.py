@@ -1,4 +1,4 @@
-"""The layer between the guest and WASI: hides the metadata file, holds quotas, streams output, remembers open files.
+"""The layer between the guest and WASI: hides what is the host's, holds quotas, streams output, remembers open files.
 
 Three small modules. The *shim* is what the guest is linked with: one trampoline per call through a table whose
 slots trap until they are filled, so it fails closed. The *scratch* has a memory of its own on which wasmtime's calls
@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.host.engine import WASI, Engine, Module, Store, Trapped
+from wasm_kernel.model import names
 
-HIDDEN_NAME = b".metadata.json"
+HIDDEN = tuple(name.encode() for name in names.HIDDEN)
 
 # Every call the filter takes, with the letters of its parameters (i: i32, l: i64). All return an errno.
 FILTERED = {
@@ -69,7 +71,7 @@ _DOOR = "host_call"
 CLAMP = 64 << 20
 FLUSH_NS = 4_000_000
 _LAYOUT = {
-    "HIDDEN_AT": 0x0,
+    "HIDDEN": 0x0,
     "STAT": 0x80,
     "STAT_SIZE": 0x80 + 32,
     "OUT32": 0xC0,
@@ -82,13 +84,16 @@ _LAYOUT = {
     "FLAGS_SIZE": 0x800,
     "FLAGS_LAST": 0x7FF,
     "PATH": 0x1000,
+    "FOLDED": 0x2000,
     "JOURNAL": 0x3000,
     "JOURNAL_SIZE": 0xD000,
     "OUT_BUFFER": 0x10000,
     "OUT_SIZE": 0x10000,
     "KNOWN": 0x20000,
+    "SESSIONS": 0x24000,
     "LIST": 0x30000,
 }
+_MOST_NAMES = _LAYOUT["LIST"] - _LAYOUT["SESSIONS"]
 _LIST_MAX = 64 << 20
 _MAX_PATH = 4096
 _OPEN, _CLOSE = 1, 2
@@ -140,7 +145,12 @@ def scratch_text() -> str:
     return "\n".join([*lines, ")"])
 
 
-def filter_text(hidden: bytes = HIDDEN_NAME) -> str:
+def _list_of(hidden: Iterable[bytes]) -> bytes:
+    """Names as the filter reads them."""
+    return b"".join(bytes([len(name)]) + name.lower() for name in hidden) + b"\0"
+
+
+def filter_text(hidden: tuple[bytes, ...] = HIDDEN) -> str:
     """The checks themselves."""
     calls = [*FILTERED, _DOOR]
     lines = ["(module"]
@@ -157,11 +167,10 @@ def filter_text(hidden: bytes = HIDDEN_NAME) -> str:
     lines.append('(import "host" "refill" (func $py_refill (param i32 i64) (result i64)))')
     lines.append('(export "memory" (memory $g))')
     lines.append("(elem (i32.const 0) func " + " ".join(f"${n}" for n in calls) + ")")
-    escaped = "".join(f"\\{byte:02x}" for byte in hidden.lower())
-    lines.append(f'(data (memory $s) (i32.const {_LAYOUT["HIDDEN_AT"]}) "{escaped}")')
+    escaped = "".join(f"\\{byte:02x}" for byte in _list_of(hidden))
+    lines.append(f'(data (memory $s) (i32.const {_LAYOUT["HIDDEN"]}) "{escaped}")')
     body = (Path(__file__).parent / "interposer.wat").read_text()
-    values = {**_LAYOUT, "HIDDEN_LEN": len(hidden), "CLAMP": CLAMP, "FLUSH_NS": FLUSH_NS}
-    for name, value in values.items():
+    for name, value in {**_LAYOUT, "CLAMP": CLAMP, "FLUSH_NS": FLUSH_NS}.items():
         body = body.replace(f"%{name}%", str(value))
     return "\n".join([*lines, body, ")"])
 
@@ -242,8 +251,19 @@ class Interposer:
         for name in ("dirty", "bytes", "files"):
             self.set(name, 0)
 
+    def hide_sessions(self, named: Iterable[str]) -> None:
+        """Hide the folders of sessions in the workspace: those that are called by a UUID, and these."""
+        found = _list_of(name.encode() for name in named)
+        if len(found) > _MOST_NAMES:
+            raise ConfigurationError(
+                f"the workspace holds sessions whose names have {len(found):,} bytes in all, "
+                f"and {_MOST_NAMES:,} can be hidden from a sandbox; give it a workspace of its own"
+            )
+        ctypes.memmove(self._base + _LAYOUT["SESSIONS"], found, len(found))
+        self.set("sessions", 1)
+
     def set(self, name: str, value: int) -> None:
-        """Set one of the filter's globals: bytes, files, max_file, max_open, open, dev, dirty, clock_offset."""
+        """Set one of the filter's globals: bytes, files, max_file, max_open, open, dev, app, dirty, clock_offset."""
         self._store.set_global(self._filter[name], value)
 
     def get(self, name: str) -> int:
@@ -289,6 +309,8 @@ class Interposer:
                 if folder is None:
                     continue
                 mount, path = folder.mount, folder.path + b"/" + path
+            if len(path) > _MAX_PATH:  # opened in a folder opened in a folder, and so on: it is not opened again
+                continue
             self.open_files[fd] = OpenFile(fd, mount, path, lookup, oflags, fdflags, rights)
         return 0
 
@@ -332,7 +354,7 @@ class Interposer:
                 continue
             self._scratch_calls["fd_seek"](fd, item.offset, 0, _LAYOUT["OUT64"])
             self.open_files[fd] = item
-            flags = 4 | (item.fdflags & 1) << 1 | (item.mount == self.get("dev"))
+            flags = 4 | (item.fdflags & 1) << 1 | (item.mount == self.get("dev")) | (item.mount == self.get("app")) << 3
             ctypes.c_uint8.from_address(self._base + _LAYOUT["FLAGS"] + fd).value = flags
         for fd in placeholders:
             self._scratch_calls["fd_close"](fd)
@@ -340,7 +362,7 @@ class Interposer:
         return lost
 
     def _open_again(self, item: OpenFile) -> int | None:
-        if len(item.path) > _MAX_PATH:  # a folder's path and what was opened in it, joined
+        if len(item.path) > _MAX_PATH:  # of a snapshot that was made elsewhere
             return None
         ctypes.memmove(self._base + _LAYOUT["PATH"], item.path, len(item.path))
         directory = item.oflags & 2

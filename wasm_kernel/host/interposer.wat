@@ -1,16 +1,21 @@
 ;; The filter between the guest and WASI. Imports, the element segment and the %NAMES% come from interposer.py.
 ;;
 ;; Two memories: $g is the guest's, never trusted; $s is our scratch, which the guest cannot see.
-;;   %HIDDEN_AT%  the hidden name, lower case          %STAT%   a filestat       %OUT32%, %OUT64%  small results
+;;   %HIDDEN%     the hidden names, lower case        %STAT%   a filestat       %OUT32%, %OUT64%  small results
 ;;   %OUT_LEN%.. length, descriptor and last flush of the output buffer at %OUT_BUFFER%
-;;   %JOURNAL_LEN% length of the journal at %JOURNAL%  %FLAGS%  a byte per descriptor: 1 /dev/null, 2 appends, 4 opened by the guest
+;;   %JOURNAL_LEN% length of the journal at %JOURNAL%  %FLAGS%  a byte per descriptor: 1 /dev/null, 2 appends, 4 opened by the guest,
+;;                                                     8 of the workspace
 ;;   %KNOWN%      per descriptor, a size its file is known to have had
 ;;   %PATH%       a path copied for wasmtime to read   %LIST%   a folder's listing, to the memory's end
+;;   %SESSIONS%   names of sessions that are no UUIDs, lower case   %FOLDED%  a component of a path, as it is compared
+;; Lists of names: each a byte for its length, and its bytes; a length of 0 ends the list.
 ;;
 ;; Errors are WASI's: 21 EFAULT, 22 EFBIG, 33 EMFILE, 37 ENAMETOOLONG, 44 ENOENT, 48 ENOMEM, 51 ENOSPC, 63 EPERM.
 ;;
-;; The hidden name. Any path component that folds to something beginning with the hidden name does not exist, in
-;; any call, in any folder, and no link may point to one. It is a rule about text, so it cannot be raced.
+;; The hidden names. Any path component that folds to something beginning with one of them does not exist, in any call,
+;; in any folder, and no link may point to one. Where $sessions is set, neither do components below the workspace that are
+;; a UUID or the name of a session: the folders of sessions. These are rules about text, so they cannot be raced; and they
+;; hold at any depth, because a link to . would make any depth the first.
 
   (global $bytes (export "bytes") (mut i64) (i64.const 0))          ;; what the guest may still write
   (global $files (export "files") (mut i64) (i64.const 0))          ;; what it may still create
@@ -19,6 +24,8 @@
   (global $open (export "open") (mut i32) (i32.const 0))
   (global $max_open (export "max_open") (mut i32) (i32.const 0))
   (global $dev (export "dev") (mut i32) (i32.const -1))             ;; the descriptor /dev is mounted under
+  (global $app (export "app") (mut i32) (i32.const -1))             ;; and the workspace
+  (global $sessions (export "sessions") (mut i32) (i32.const 0))    ;; whether folders of sessions are hidden in it
   (global $clock_offset (export "clock_offset") (mut i64) (i64.const 0))
   (global $refused (export "refused") (mut i32) (i32.const 0))      ;; times the hidden name was asked for
   (global $listed_fd (mut i32) (i32.const -1))                      ;; the cached listing: whose it is, its end,
@@ -39,51 +46,110 @@
     (if (i32.lt_u (i32.sub (local.get $c) (i32.const 65)) (i32.const 26))
       (then (return (i32.add (local.get $c) (i32.const 32)))))
     (local.get $c))
+  ;; The byte at p, folded; U+017F (C5 BF) folds to s, U+212A (E2 84 AA) to k.
+  (func $folded (param $p i32) (param $end i32) (result i32)
+    (local $c i32)
+    (local.set $c (i32.load8_u $s (local.get $p)))
+    (if (i32.and (i32.eq (local.get $c) (i32.const 0xC5))
+          (i32.le_u (i32.add (local.get $p) (i32.const 2)) (local.get $end))) (then
+      (if (i32.eq (i32.load8_u $s offset=1 (local.get $p)) (i32.const 0xBF)) (then (return (i32.const 115))))))
+    (if (i32.and (i32.eq (local.get $c) (i32.const 0xE2))
+          (i32.le_u (i32.add (local.get $p) (i32.const 3)) (local.get $end))) (then
+      (if (i32.eq (i32.load16_u $s offset=1 align=1 (local.get $p)) (i32.const 0xAA84)) (then (return (i32.const 107))))))
+    (call $fold (local.get $c)))
 
-  ;; 0, or the errno for a path with a component that begins with the hidden name. U+017F (C5 BF) folds to s;
-  ;; a backslash and NUL end a component too.
-  (func $path_ok (param $p i32) (param $n i32) (result i32)
-    (local $end i32) (local $k i32) (local $c i32)
-    (if (i32.gt_u (local.get $n) (i32.const 4096)) (then (return (i32.const 37))))
-    (if (i32.eqz (call $fits (local.get $p) (local.get $n))) (then (return (i32.const 21))))
-    (local.set $end (i32.add (local.get $p) (local.get $n)))
-    (block $done (loop $next
-      (br_if $done (i32.ge_u (local.get $p) (local.get $end)))
-      (local.set $c (i32.load8_u $g (local.get $p)))
+  ;; Does the folded component, of n bytes, begin with the name of len bytes at p?
+  (func $begins (param $n i32) (param $p i32) (param $len i32) (result i32)
+    (local $i i32)
+    (if (i32.lt_u (local.get $n) (local.get $len)) (then (return (i32.const 0))))
+    (loop $next
+      (if (i32.eq (local.get $i) (local.get $len)) (then (return (i32.const 1))))
+      (if (i32.ne (i32.load8_u $s (i32.add (i32.const %FOLDED%) (local.get $i)))
+                  (i32.load8_u $s (i32.add (local.get $p) (local.get $i)))) (then (return (i32.const 0))))
+      (local.set $i (i32.add (local.get $i) (i32.const 1)))
+      (br $next))
+    (unreachable))
+  ;; Is there nothing behind its first at bytes but what some file systems leave out: dots, blanks, a stream?
+  (func $ends (param $n i32) (param $at i32) (result i32)
+    (local $c i32)
+    (loop $next
+      (if (i32.ge_u (local.get $at) (local.get $n)) (then (return (i32.const 1))))
+      (local.set $c (i32.load8_u $s (i32.add (i32.const %FOLDED%) (local.get $at))))
+      (if (i32.eq (local.get $c) (i32.const 58)) (then (return (i32.const 1))))
+      (local.set $at (i32.add (local.get $at) (i32.const 1)))
+      (br_if $next (i32.or (i32.eq (local.get $c) (i32.const 46)) (i32.eq (local.get $c) (i32.const 32)))))
+    (i32.const 0))
+  (func $is_uuid (param $n i32) (result i32)
+    (local $i i32) (local $c i32)
+    (if (i32.lt_u (local.get $n) (i32.const 36)) (then (return (i32.const 0))))
+    (loop $next
+      (local.set $c (i32.load8_u $s (i32.add (i32.const %FOLDED%) (local.get $i))))
+      (if (i32.or (i32.or (i32.eq (local.get $i) (i32.const 8)) (i32.eq (local.get $i) (i32.const 13)))
+                  (i32.or (i32.eq (local.get $i) (i32.const 18)) (i32.eq (local.get $i) (i32.const 23))))
+        (then (if (i32.ne (local.get $c) (i32.const 45)) (then (return (i32.const 0)))))
+        (else (if (i32.eqz (i32.or (i32.lt_u (i32.sub (local.get $c) (i32.const 48)) (i32.const 10))
+                                   (i32.lt_u (i32.sub (local.get $c) (i32.const 97)) (i32.const 6))))
+          (then (return (i32.const 0))))))
+      (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 36))))
+    (call $ends (local.get $n) (i32.const 36)))
+
+  ;; Is the folded component hidden: does it begin with a hidden name, or, with $below, is it a session's folder?
+  (func $is_hidden (param $n i32) (param $below i32) (result i32)
+    (local $p i32) (local $len i32)
+    (if (i32.eqz (local.get $n)) (then (return (i32.const 0))))
+    (local.set $p (i32.const %HIDDEN%))
+    (block $none (loop $next
+      (br_if $none (i32.eqz (local.tee $len (i32.load8_u $s (local.get $p)))))
       (local.set $p (i32.add (local.get $p) (i32.const 1)))
-      (if (i32.or (i32.eq (local.get $c) (i32.const 47))
-            (i32.or (i32.eq (local.get $c) (i32.const 92)) (i32.eqz (local.get $c))))
-        (then (local.set $k (i32.const 0)) (br $next)))
-      (br_if $next (i32.lt_s (local.get $k) (i32.const 0)))         ;; this component differs already
-      (if (i32.and (i32.eq (local.get $c) (i32.const 0xC5)) (i32.lt_u (local.get $p) (local.get $end)))
-        (then (if (i32.eq (i32.load8_u $g (local.get $p)) (i32.const 0xBF)) (then (local.set $c (i32.const 115))))))
-      (br_if $next (i32.eqz (local.tee $c (call $fold (local.get $c)))))
-      (if (i32.eq (local.get $c) (i32.load8_u $s (i32.add (local.get $k) (i32.const %HIDDEN_AT%))))
-        (then
-          (local.set $k (i32.add (local.get $k) (i32.const 1)))
-          (if (i32.eq (local.get $k) (i32.const %HIDDEN_LEN%)) (then
-            (global.set $refused (i32.add (global.get $refused) (i32.const 1)))
-            (return (i32.const 44)))))
-        (else (local.set $k (i32.const -1))))
+      (if (call $begins (local.get $n) (local.get $p) (local.get $len)) (then (return (i32.const 1))))
+      (local.set $p (i32.add (local.get $p) (local.get $len)))
+      (br $next)))
+    (if (i32.eqz (local.get $below)) (then (return (i32.const 0))))
+    (if (call $is_uuid (local.get $n)) (then (return (i32.const 1))))
+    (local.set $p (i32.const %SESSIONS%))
+    (block $none (loop $next
+      (br_if $none (i32.eqz (local.tee $len (i32.load8_u $s (local.get $p)))))
+      (local.set $p (i32.add (local.get $p) (i32.const 1)))
+      (if (call $begins (local.get $n) (local.get $p) (local.get $len)) (then
+        (if (call $ends (local.get $n) (local.get $len)) (then (return (i32.const 1))))))
+      (local.set $p (i32.add (local.get $p) (local.get $len)))
       (br $next)))
     (i32.const 0))
 
-  ;; The same for a listed name in the scratch memory: 1 when hidden.
-  (func $hidden (param $p i32) (param $n i32) (result i32)
+  ;; 1 when a path in the scratch memory has a hidden component. A slash, a backslash and NUL end one.
+  (func $hidden (param $p i32) (param $n i32) (param $below i32) (result i32)
     (local $end i32) (local $k i32) (local $c i32)
     (local.set $end (i32.add (local.get $p) (local.get $n)))
     (block $done (loop $next
       (br_if $done (i32.ge_u (local.get $p) (local.get $end)))
       (local.set $c (i32.load8_u $s (local.get $p)))
+      (if (i32.or (i32.eq (local.get $c) (i32.const 47))
+            (i32.or (i32.eq (local.get $c) (i32.const 92)) (i32.eqz (local.get $c))))
+        (then
+          (if (call $is_hidden (local.get $k) (local.get $below)) (then (return (i32.const 1))))
+          (local.set $k (i32.const 0)))
+        (else (if (local.tee $c (call $folded (local.get $p) (local.get $end))) (then
+          (i32.store8 $s (i32.add (i32.const %FOLDED%) (local.get $k)) (local.get $c))
+          (local.set $k (i32.add (local.get $k) (i32.const 1)))))))
       (local.set $p (i32.add (local.get $p) (i32.const 1)))
-      (if (i32.and (i32.eq (local.get $c) (i32.const 0xC5)) (i32.lt_u (local.get $p) (local.get $end)))
-        (then (if (i32.eq (i32.load8_u $s (local.get $p)) (i32.const 0xBF)) (then (local.set $c (i32.const 115))))))
-      (br_if $next (i32.eqz (local.tee $c (call $fold (local.get $c)))))
-      (br_if $done (i32.ne (local.get $c) (i32.load8_u $s (i32.add (local.get $k) (i32.const %HIDDEN_AT%)))))
-      (local.set $k (i32.add (local.get $k) (i32.const 1)))
-      (if (i32.eq (local.get $k) (i32.const %HIDDEN_LEN%)) (then (return (i32.const 1))))
       (br $next)))
-    (i32.const 0))
+    (call $is_hidden (local.get $k) (local.get $below)))
+
+  ;; Are folders of sessions hidden in what a descriptor leads to?
+  (func $below (param $dir i32) (result i32)
+    (i32.and (global.get $sessions) (i32.or (i32.eq (local.get $dir) (global.get $app))
+      (i32.or (i32.ge_u (local.get $dir) (i32.const %FLAGS_SIZE%))
+              (i32.ne (i32.and (call $flag (local.get $dir)) (i32.const 8)) (i32.const 0))))))
+
+  ;; 0, or the errno for a path with a hidden component. Afterwards the path is at PATH, too.
+  (func $path_ok (param $dir i32) (param $p i32) (param $n i32) (result i32)
+    (if (i32.gt_u (local.get $n) (i32.const 4096)) (then (return (i32.const 37))))
+    (if (i32.eqz (call $fits (local.get $p) (local.get $n))) (then (return (i32.const 21))))
+    (memory.copy $s $g (i32.const %PATH%) (local.get $p) (local.get $n))
+    (if (i32.eqz (call $hidden (i32.const %PATH%) (local.get $n) (call $below (local.get $dir))))
+      (then (return (i32.const 0))))
+    (global.set $refused (i32.add (global.get $refused) (i32.const 1)))
+    (i32.const 44))
 
   ;; EPERM for a link target that is absolute or has a .. component. After $path_ok, so it lies in memory.
   (func $climbs (param $p i32) (param $n i32) (result i32)
@@ -194,6 +260,9 @@
   (func $flag (param $fd i32) (result i32)
     (if (i32.ge_u (local.get $fd) (i32.const %FLAGS_SIZE%)) (then (return (i32.const 0))))
     (i32.load8_u $s (i32.add (local.get $fd) (i32.const %FLAGS%))))
+  (func $of_app (param $dir i32) (result i32)      ;; the flag of what is opened there
+    (if (i32.eq (local.get $dir) (global.get $app)) (then (return (i32.const 8))))
+    (i32.and (call $flag (local.get $dir)) (i32.const 8)))
   (func $set_flag (param $fd i32) (param $value i32)
     (if (i32.ge_u (local.get $fd) (i32.const %FLAGS_SIZE%)) (then (return)))
     (i32.store8 $s (i32.add (local.get $fd) (i32.const %FLAGS%)) (local.get $value)))
@@ -212,7 +281,7 @@
   (func $path_open (param $dir i32) (param $lookup i32) (param $p i32) (param $n i32) (param $oflags i32)
                    (param $rights i64) (param $inherit i64) (param $fdflags i32) (param $out i32) (result i32)
     (local $e i32) (local $fd i32) (local $creates i32) (local $null i32)
-    (if (local.tee $e (call $path_ok (local.get $p) (local.get $n))) (then (return (local.get $e))))
+    (if (local.tee $e (call $path_ok (local.get $dir) (local.get $p) (local.get $n))) (then (return (local.get $e))))
     (if (i32.eqz (call $fits (local.get $out) (i32.const 4))) (then (return (i32.const 21))))
     (if (i32.ge_s (global.get $open) (global.get $max_open)) (then (return (i32.const 33))))
     (if (local.tee $null (call $is_null (local.get $dir) (local.get $p) (local.get $n))) (then
@@ -220,7 +289,6 @@
       (local.set $rights (i64.and (local.get $rights) (i64.const -65)))))      ;; all but FD_WRITE
     (if (i32.and (local.get $oflags) (i32.const 9)) (then (call $touch)))      ;; CREAT, TRUNC
     (if (i32.and (local.get $oflags) (i32.const 8)) (then (call $forget)))
-    (memory.copy $s $g (i32.const %PATH%) (local.get $p) (local.get $n))
     (if (local.tee $creates (i32.and (local.get $oflags) (i32.const 1))) (then
       (if (i32.eqz (call $s_path_filestat_get (local.get $dir) (i32.and (local.get $lookup) (i32.const 1))
                      (i32.const %PATH%) (local.get $n) (i32.const %STAT%)))
@@ -231,7 +299,7 @@
     (if (local.get $e) (then (return (local.get $e))))
     (local.set $fd (i32.load $g align=1 (local.get $out)))
     (global.set $open (i32.add (global.get $open) (i32.const 1)))
-    (call $set_flag (local.get $fd) (i32.or (i32.const 4)
+    (call $set_flag (local.get $fd) (i32.or (i32.or (i32.const 4) (call $of_app (local.get $dir)))
       (i32.or (local.get $null) (i32.shl (i32.and (local.get $fdflags) (i32.const 1)) (i32.const 1)))))
     (i64.store $s (call $known_at (local.get $fd)) (i64.const 0))
     (call $note_open (local.get $fd) (local.get $dir) (local.get $lookup) (local.get $n)
@@ -251,20 +319,20 @@
 
   (func $path_filestat_get (param $dir i32) (param $lookup i32) (param $p i32) (param $n i32) (param $out i32) (result i32)
     (local $e i32)
-    (if (local.tee $e (call $path_ok (local.get $p) (local.get $n))) (then (return (local.get $e))))
+    (if (local.tee $e (call $path_ok (local.get $dir) (local.get $p) (local.get $n))) (then (return (local.get $e))))
     (call $real_path_filestat_get (local.get $dir) (local.get $lookup) (local.get $p) (local.get $n) (local.get $out)))
 
   (func $path_filestat_set_times (param $dir i32) (param $lookup i32) (param $p i32) (param $n i32)
                                  (param $atime i64) (param $mtime i64) (param $flags i32) (result i32)
     (local $e i32)
-    (if (local.tee $e (call $path_ok (local.get $p) (local.get $n))) (then (return (local.get $e))))
+    (if (local.tee $e (call $path_ok (local.get $dir) (local.get $p) (local.get $n))) (then (return (local.get $e))))
     (call $touch)
     (call $real_path_filestat_set_times (local.get $dir) (local.get $lookup) (local.get $p) (local.get $n)
       (local.get $atime) (local.get $mtime) (local.get $flags)))
 
   (func $path_create_directory (param $dir i32) (param $p i32) (param $n i32) (result i32)
     (local $e i32)
-    (if (local.tee $e (call $path_ok (local.get $p) (local.get $n))) (then (return (local.get $e))))
+    (if (local.tee $e (call $path_ok (local.get $dir) (local.get $p) (local.get $n))) (then (return (local.get $e))))
     (call $touch)
     (if (local.tee $e (call $room_for_name (i64.const 4096))) (then (return (local.get $e))))
     (local.set $e (call $real_path_create_directory (local.get $dir) (local.get $p) (local.get $n)))
@@ -273,25 +341,25 @@
 
   (func $path_remove_directory (param $dir i32) (param $p i32) (param $n i32) (result i32)
     (local $e i32)
-    (if (local.tee $e (call $path_ok (local.get $p) (local.get $n))) (then (return (local.get $e))))
+    (if (local.tee $e (call $path_ok (local.get $dir) (local.get $p) (local.get $n))) (then (return (local.get $e))))
     (call $touch)
     (call $real_path_remove_directory (local.get $dir) (local.get $p) (local.get $n)))
 
   (func $path_unlink_file (param $dir i32) (param $p i32) (param $n i32) (result i32)
     (local $e i32)
-    (if (local.tee $e (call $path_ok (local.get $p) (local.get $n))) (then (return (local.get $e))))
+    (if (local.tee $e (call $path_ok (local.get $dir) (local.get $p) (local.get $n))) (then (return (local.get $e))))
     (call $touch)
     (call $real_path_unlink_file (local.get $dir) (local.get $p) (local.get $n)))
 
   (func $path_readlink (param $dir i32) (param $p i32) (param $n i32) (param $buf i32) (param $len i32) (param $used i32) (result i32)
     (local $e i32)
-    (if (local.tee $e (call $path_ok (local.get $p) (local.get $n))) (then (return (local.get $e))))
+    (if (local.tee $e (call $path_ok (local.get $dir) (local.get $p) (local.get $n))) (then (return (local.get $e))))
     (call $real_path_readlink (local.get $dir) (local.get $p) (local.get $n) (local.get $buf) (local.get $len) (local.get $used)))
 
   (func $path_rename (param $dir i32) (param $p i32) (param $n i32) (param $dir2 i32) (param $p2 i32) (param $n2 i32) (result i32)
     (local $e i32)
-    (if (local.tee $e (call $path_ok (local.get $p) (local.get $n))) (then (return (local.get $e))))
-    (if (local.tee $e (call $path_ok (local.get $p2) (local.get $n2))) (then (return (local.get $e))))
+    (if (local.tee $e (call $path_ok (local.get $dir) (local.get $p) (local.get $n))) (then (return (local.get $e))))
+    (if (local.tee $e (call $path_ok (local.get $dir2) (local.get $p2) (local.get $n2))) (then (return (local.get $e))))
     (call $touch)
     (call $real_path_rename (local.get $dir) (local.get $p) (local.get $n)
       (local.get $dir2) (local.get $p2) (local.get $n2)))
@@ -299,8 +367,8 @@
   (func $path_link (param $dir i32) (param $lookup i32) (param $p i32) (param $n i32)
                    (param $dir2 i32) (param $p2 i32) (param $n2 i32) (result i32)
     (local $e i32)
-    (if (local.tee $e (call $path_ok (local.get $p) (local.get $n))) (then (return (local.get $e))))
-    (if (local.tee $e (call $path_ok (local.get $p2) (local.get $n2))) (then (return (local.get $e))))
+    (if (local.tee $e (call $path_ok (local.get $dir) (local.get $p) (local.get $n))) (then (return (local.get $e))))
+    (if (local.tee $e (call $path_ok (local.get $dir2) (local.get $p2) (local.get $n2))) (then (return (local.get $e))))
     (call $touch)
     (if (local.tee $e (call $room_for_name (i64.const 1024))) (then (return (local.get $e))))
     (local.set $e (call $real_path_link (local.get $dir) (local.get $lookup) (local.get $p) (local.get $n)
@@ -310,9 +378,9 @@
 
   (func $path_symlink (param $target i32) (param $len i32) (param $dir i32) (param $p i32) (param $n i32) (result i32)
     (local $e i32)
-    (if (local.tee $e (call $path_ok (local.get $target) (local.get $len))) (then (return (local.get $e))))
+    (if (local.tee $e (call $path_ok (global.get $app) (local.get $target) (local.get $len))) (then (return (local.get $e))))
     (if (local.tee $e (call $climbs (local.get $target) (local.get $len))) (then (return (local.get $e))))
-    (if (local.tee $e (call $path_ok (local.get $p) (local.get $n))) (then (return (local.get $e))))
+    (if (local.tee $e (call $path_ok (local.get $dir) (local.get $p) (local.get $n))) (then (return (local.get $e))))
     (call $touch)
     (if (local.tee $e (call $room_for_name (i64.const 4096))) (then (return (local.get $e))))
     (local.set $e (call $real_path_symlink (local.get $target) (local.get $len)
@@ -347,7 +415,8 @@
     (block $done (loop $next
       (br_if $done (i32.gt_u (i32.add (local.get $at) (i32.const 24)) (local.get $end)))
       (local.set $len (i32.add (i32.const 24) (i32.load $s offset=16 (local.get $at))))
-      (if (i32.eqz (call $hidden (i32.add (local.get $at) (i32.const 24)) (i32.sub (local.get $len) (i32.const 24)))) (then
+      (if (i32.eqz (call $hidden (i32.add (local.get $at) (i32.const 24)) (i32.sub (local.get $len) (i32.const 24))
+                     (call $below (local.get $fd)))) (then
         (memory.copy $s $s (local.get $to) (local.get $at) (local.get $len))
         ;; the padding behind the type byte holds what wasmtime's stack held: cleared
         (i32.store $s offset=20 (local.get $to) (i32.and (i32.load $s offset=20 (local.get $to)) (i32.const 255)))
@@ -536,7 +605,7 @@
   (func $fd_fdstat_set_flags (param $fd i32) (param $flags i32) (result i32)
     (local $e i32)
     (if (local.tee $e (call $real_fd_fdstat_set_flags (local.get $fd) (local.get $flags))) (then (return (local.get $e))))
-    (call $set_flag (local.get $fd) (i32.or (i32.and (call $flag (local.get $fd)) (i32.const 5))
+    (call $set_flag (local.get $fd) (i32.or (i32.and (call $flag (local.get $fd)) (i32.const 13))
       (i32.shl (i32.and (local.get $flags) (i32.const 1)) (i32.const 1))))
     (i32.const 0))
 

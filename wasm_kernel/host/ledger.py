@@ -27,9 +27,10 @@ from typing import Any
 
 from wasm_kernel.errors import SessionLocked
 from wasm_kernel.host.workspace import METADATA_NAME
-from wasm_kernel.model.records import BadRecord, SessionRecord, parse_record
+from wasm_kernel.model import names
+from wasm_kernel.model.records import BadRecord, SessionRecord, is_session_id, is_uuid, parse_record
 
-STATE_FOLDER = ".wasm-kernel"
+STATE_FOLDER = names.STATE_FOLDER
 _MAX_METADATA = 1 << 20
 _SYNC_EVERY = 30.0
 _MAX_TOLD = 1000  # bytes in a lock's file
@@ -250,7 +251,19 @@ def forget_free_lock(root: Path, session_id: str) -> None:
 def live_sessions(root: Path) -> set[str]:
     """Every session whose lock is held."""
     try:
-        names = os.listdir(root / STATE_FOLDER / "locks")  # noqa: PTH208 - names, no paths
+        found = os.listdir(root / STATE_FOLDER / "locks")  # noqa: PTH208 - names, no paths
     except OSError:
         return set()
-    return {name for name in names if is_live(root, name)}
+    return {name for name in found if is_live(root, name)}
+
+
+def named_sessions(root: Path) -> frozenset[str]:
+    """Sessions that are not called by a UUID, in small letters: those somebody opened, and those with metadata."""
+    if not (root / STATE_FOLDER).is_dir():
+        return frozenset()
+    found: set[str] = set()
+    with contextlib.suppress(OSError):
+        found.update(os.listdir(root / STATE_FOLDER / "locks"))  # noqa: PTH208 - names, no paths
+    with contextlib.suppress(OSError), os.scandir(root) as entries:
+        found.update(e.name for e in entries if not is_uuid(e.name) and os.path.lexists(f"{e.path}/{METADATA_NAME}"))
+    return frozenset(name.lower() for name in found if is_session_id(name) and not is_uuid(name))

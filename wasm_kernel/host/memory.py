@@ -13,6 +13,10 @@ A page written again and again (the interpreter's own) stays a private copy, and
 dropping it would cost a page fault in every execution. Long stretches, and pages that rest, are mapped from the
 overlay instead, so that large data is not held twice.
 
+A process may have only so many mappings (`vm.max_map_count`), threads and libraries included, and a guest that writes
+here and there makes two for every few pages. So a guest has a share, and all guests together have half of what there is
+(`Mappings`). Beyond that pages are copied: they are held twice, and everything else goes on.
+
 A capture for a snapshot copies nothing: it remembers which pages to read later (`Later`), and whoever changes one of
 them in the overlay first puts it aside for those who have not read it yet.
 
@@ -24,6 +28,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import heapq
 import itertools
 import mmap
 import os
@@ -111,6 +116,72 @@ def write_memory(fd: int, address: int, length: int, offset: int) -> None:
         address, offset, length = address + done, offset + done, length - done
 
 
+MOST_MAPPINGS = 4096  # of one guest; what people compute makes some hundred
+_USUAL_MAX_MAP_COUNT = 65530
+
+
+def _process_share() -> int:
+    """How many mappings the guests of a process may have together."""
+    try:
+        return int(Path("/proc/sys/vm/max_map_count").read_text()) // 2
+    except (OSError, ValueError):
+        return _USUAL_MAX_MAP_COUNT // 2
+
+
+class Mappings:
+    """How many mappings a guest's memory is made of, at most: each that is laid over others adds two at the most.
+
+    Those it replaces come to light only when they are counted, which is done when there seem to be too many.
+    """
+
+    most_together = _process_share()
+    _lock = threading.Lock()
+    _all: weakref.WeakSet[Mappings] = weakref.WeakSet()
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._may_count = True
+        with self._lock:
+            self._all.add(self)
+
+    def begin(self, *, anew: bool = False) -> None:
+        """Some are about to be made; ``anew``: over a fresh memory."""
+        self._may_count = True
+        if anew:
+            self.count = 0
+
+    def take(self, address: int, size: int) -> bool:
+        """Whether one more may be laid over the memory there."""
+        with self._lock:
+            if not self._have_room() and self._may_count:
+                self._may_count = False  # once is enough, it takes long where there are many
+                self.count = _mappings_in(address, size, self.count)
+            if not self._have_room():
+                return False
+            self.count += 2
+            return True
+
+    def left(self) -> int:
+        """How many may be made yet."""
+        with self._lock:
+            together = self.most_together - sum(other.count for other in self._all)
+            return max(0, min(MOST_MAPPINGS - self.count, together) // 2)
+
+    def _have_room(self) -> bool:
+        together = sum(other.count for other in self._all)
+        return self.count + 2 <= MOST_MAPPINGS and together + 2 <= self.most_together
+
+
+def _mappings_in(address: int, size: int, otherwise: int) -> int:
+    """How many mappings there are between two addresses, where the system tells."""
+    try:
+        with Path("/proc/self/maps").open("rb") as lines:
+            starts = (int(line.partition(b"-")[0], 16) for line in lines)
+            return sum(address <= start < address + size for start in starts)
+    except OSError:
+        return otherwise
+
+
 class BaseMemory:
     """The image's base memory: a read-only file."""
 
@@ -148,6 +219,7 @@ _ZEROS = 3  # the same, and a hole: reading it there would fill it
 
 _LONG = CHUNK  # stretches from this length on are mapped when they are new
 _VERY_LONG = 16 * CHUNK  # and from this length on whenever they are written again
+_HUGE = 256 * CHUNK  # from this length on in any case: a memory has room for few, and each may replace many mappings
 _REST_AFTER = 16  # how often to look which private pages rest unchanged
 _WORTH_MAPPING = 8  # pages: fewer are copied faster than they are mapped
 _RESTING_SPANS = 64  # so many may rest before they are mapped, too
@@ -256,26 +328,36 @@ class GuestMemory:
         self.base = base
         self.size = base.size  # of the linear memory at the last keep()
         self._overlay = Overlay()
+        self._mappings = Mappings()
         self._keeps = 0
         self._changed: set[int] = set()  # pages that may differ from what the last capture() gave
 
     def attach(self, address: int) -> None:
         """Lay the state over a fresh instance's memory of at least `size` bytes."""
-        overlay = self._overlay
+        overlay, mappings = self._overlay, self._mappings
+        mappings.begin(anew=True)
         if self.base.size:
             _map(address, self.base.size, self.base.fd, 0)
-        for start, end in _stretches(_ZEROS, overlay.states):
-            _map(address + start * _PAGE, (end - start) * _PAGE, overlay.fd, start * _PAGE)
-        for start, end in _stretches(_MAPPED, overlay.states):
-            if end - start >= _WORTH_MAPPING:
-                _map(address + start * _PAGE, (end - start) * _PAGE, overlay.fd, start * _PAGE)
-            else:
-                _memmove(address + start * _PAGE, overlay.view + start * _PAGE, (end - start) * _PAGE)
-        for start, end in _stretches(_COPIED, overlay.states):
-            ctypes.memmove(address + start * _PAGE, overlay.view + start * _PAGE, (end - start) * _PAGE)
+        zeros, resting = list(_stretches(_ZEROS, overlay.states)), list(_stretches(_MAPPED, overlay.states))
+        worth_it = [(first, last) for first, last in zeros + resting if last - first >= _WORTH_MAPPING]
+        most = mappings.left()
+        if len(worth_it) > most:
+            worth_it = heapq.nlargest(most, worth_it, key=lambda stretch: stretch[1] - stretch[0])
+        mapped = {stretch for stretch in worth_it if mappings.take(address, self.size)}
+        for first, last in zeros + resting:
+            at, length = first * _PAGE, (last - first) * _PAGE
+            if (first, last) in mapped:
+                _map(address + at, length, overlay.fd, at)
+            elif overlay.states[first] == _MAPPED:
+                ctypes.memmove(address + at, overlay.view + at, length)
+            elif at < self.base.size:  # zeros: beyond the base a fresh memory has them
+                ctypes.memset(address + at, 0, length)
+        for first, last in _stretches(_COPIED, overlay.states):
+            ctypes.memmove(address + first * _PAGE, overlay.view + first * _PAGE, (last - first) * _PAGE)
 
     def keep(self, address: int, size: int) -> None:
         """Take over what the guest wrote since the last time."""
+        self._mappings.begin()
         with self._overlay.lock:
             self._overlay.make_room(size)
             self._keep(address, size)
@@ -310,10 +392,15 @@ class GuestMemory:
             if states[page] != _MAPPED:
                 states[page] = _COPIED
         if len(resting) > _RESTING_SPANS:
-            chunks = sorted({(start - address) // CHUNK for start in resting})
-            long += [(address + c * CHUNK, min(address + (c + 1) * CHUNK, address + size)) for c in chunks]
+            for chunk in sorted({(start - address) // CHUNK for start in resting}):
+                if not self._mappings.take(address, size):
+                    break
+                self._map_stretch(address, chunk * CHUNK, min((chunk + 1) * CHUNK, size))
         for start, end in long:
-            self._map_stretch(address, start - address, end - address)
+            if end - start >= _HUGE or self._mappings.take(address, size):
+                self._map_stretch(address, start - address, end - address)
+            else:
+                self._copy_stretch(address, start - address, end - address)
 
     def _change(self, pages: Iterable[int]) -> None:
         """These pages of the overlay are about to change: what is still to be read is put aside."""
@@ -328,11 +415,14 @@ class GuestMemory:
     def forget(self, address: int, size: int, stretches: Iterable[Span]) -> None:
         """Have stretches of a live memory be zeros, which take no room; what was there is of no use to anybody."""
         overlay = self._overlay
+        self._mappings.begin()
         with overlay.lock:
             overlay.make_room(size)
             for start, end in stretches:
                 pages = range(-(-start // _PAGE), end // _PAGE)
                 at, length = pages.start * _PAGE, len(pages) * _PAGE
+                if not self._mappings.take(address, size):
+                    return
                 if not overlay.are_zeros(pages):
                     self._change(pages)
                 if not _punch_hole(overlay.fd, at, length):  # also where it is one: reading may have filled it
@@ -354,6 +444,18 @@ class GuestMemory:
             state = _ZEROS if hole else _MAPPED
             overlay.states[pages.start : pages.stop] = bytes([state]) * len(pages)
         _map(address + start, end - start, overlay.fd, start)
+
+    def _copy_stretch(self, address: int, start: int, end: int) -> None:
+        """Copy what differs of a stretch to the overlay; the private copies stay. A later `attach` may map it."""
+        overlay = self._overlay
+        for at in range(start, end, CHUNK):
+            length = min(CHUNK, end - at)
+            pages = range(at // _PAGE, (at + length) // _PAGE)
+            if overlay.has(pages.start, len(pages)) and not _libc.memcmp(address + at, overlay.view + at, length):
+                continue
+            self._change(pages)
+            write_memory(overlay.fd, address + at, length, at)
+            overlay.states[pages.start : pages.stop] = bytes([_MAPPED]) * len(pages)
 
     def written(self, address: int, size: int) -> list[Span]:
         """The pages that are private copies in the live memory at ``address``, as ascending spans of addresses."""
@@ -389,6 +491,7 @@ class GuestMemory:
             self._changed.update(range(first, last))  # the next capture says that they are as in the base
         self.size = self.base.size
         self._overlay = Overlay()
+        self._mappings.begin(anew=True)
 
     # ---- snapshots
 
@@ -472,6 +575,7 @@ class GuestMemory:
     def close(self) -> None:
         """Release the overlay, unless a capture still reads it. No instance may still be attached."""
         self._overlay = Overlay()
+        self._mappings.begin(anew=True)
 
 
 def _parts(address: int, start: int, end: int) -> Iterator[tuple[int, int, bool]]:

@@ -21,19 +21,25 @@ from typing import Any
 
 from wasm_kernel.errors import SandboxBusy, SandboxClosed, SandboxError
 from wasm_kernel.guest import wire
-from wasm_kernel.host import engine, image, packages, scratch, workspace
+from wasm_kernel.host import engine, image, ledger, packages, scratch, workspace
 from wasm_kernel.host.capture import Capture, OnEvent
 from wasm_kernel.host.engine import Stop, Trapped
 from wasm_kernel.host.instance import MOST_UNUSED, AtRest, Handlers, Instance, Limits, Run
 from wasm_kernel.host.memory import CHUNK, CapturedMemory, GuestMemory, give_back
 from wasm_kernel.host.pulse import pulse
-from wasm_kernel.host.verdict import integer, judge
+from wasm_kernel.host.verdict import integer, judge, judge_background
+from wasm_kernel.model.budget import BackgroundBudget
+from wasm_kernel.model.names import is_hidden, is_session_folder
 from wasm_kernel.model.outcome import SandboxResult, TrapCause
 from wasm_kernel.model.policy import ExecutionPolicy
 
 OnInput = Callable[[wire.InputRequest], str]
 
-_HELP_SECONDS = 10.0  # for complete, inspect and is_complete
+# What is no cell: complete, inspect and is_complete, which somebody asks for; messages to widgets, and background tasks
+# that go on. Each gets the time of a cell at most, and this; those of the last two kinds share a `BackgroundBudget`.
+_SMALL_SECONDS = 10.0
+_SMALL_REPLY = 4 << 20
+_IN_BACKGROUND = ("pump", "comm")
 _WORTH_SCRUBBING = 32 << 20  # bytes that changed: some of them may be free by now
 _CALLER_FIRST = 0.002
 _REPLY_ROOM = 16 << 20  # a reply may be this much larger than display_max_bytes
@@ -81,9 +87,14 @@ class Sandbox:
         folder: Path,
         policy: ExecutionPolicy,
         installed: Path | None = None,
+        *,
+        in_session: bool = False,
     ) -> None:
+        """``in_session``: its folder is a session's own. Otherwise sessions may be below it, which it does not see."""
         self._image, self.policy, self.folder = img, policy, folder
         self._packages = installed  # a folder of `packages`
+        self._in_session = in_session
+        self._named_sessions: frozenset[str] = frozenset()
         self._memory = GuestMemory(img.memory)
         self._scratch = scratch.make()
         image.furnish_scratch(self._scratch)
@@ -95,6 +106,9 @@ class Sandbox:
         self._instance: Instance | None = None
         self._run: Run | None = None
         self._capture: Capture | None = None
+        self._background = BackgroundBudget.of(policy)
+        self._charge_keeping = False  # to the background: the turn before was its
+        self._told: set[str] = set()  # of its budget, since the last cell
         self._job: _Job | None = None
         self._request = b""
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -187,7 +201,7 @@ class Sandbox:
         def change() -> None:
             self._keep()
             self._drop_instance()  # the next one is made with these limits, over the same memory
-            self.policy = policy
+            self.policy, self._background = policy, BackgroundBudget.of(policy)
 
         self._wait(change, None)
 
@@ -232,7 +246,9 @@ class Sandbox:
         self._scrubbing = True
         self._instance.let_grow(False)
         try:
-            self._ask({"op": "scrub", "least": 2 * CHUNK, "most": MOST_UNUSED}, (), None)
+            request = {"op": "scrub", "least": 2 * CHUNK, "most": MOST_UNUSED}
+            run = Run(_SMALL_SECONDS, self.policy.interrupt_grace_seconds)
+            self._small_turn(request, (), Capture(self.policy, None), run)
         finally:
             self._scrubbing = False
             if self._instance is not None:
@@ -296,6 +312,11 @@ class Sandbox:
     def waits_for_answer(self) -> bool:
         """Whether the guest still wants what it asked for."""
         return self._waits_for_answer
+
+    @property
+    def background_wait(self) -> float:
+        """Seconds until background tasks and widgets have time or fuel again; 0 if they do."""
+        return self._background.wait(time.monotonic())
 
     @property
     def running(self) -> bool:
@@ -400,11 +421,15 @@ class Sandbox:
 
     def _settle(self) -> None:
         """Bring the files of the guest's memory up to date, or replace a guest that trapped."""
+        began = time.monotonic()
         try:
             self._keep()
         except Exception:  # noqa: BLE001 - no room for the overlay: this thread must go on
             # The live memory is right and stays in use; only a trap would now cost all of it.
             self._kept = False
+        if self._charge_keeping:
+            self._charge_keeping, now = False, time.monotonic()
+            self._background.seconds.spend(now - began, now)
 
     def _keep(self) -> None:
         if self._instance is not None and not self._fresh and self._turned:
@@ -449,7 +474,7 @@ class Sandbox:
                     self._on_frame,
                     self._on_first_change,
                     self._room_left,
-                    max_frame=policy.display_max_bytes + _REPLY_ROOM,
+                    max_frame=min(policy.display_max_bytes + _REPLY_ROOM, wire.MAX_FRAME_BYTES),
                     frame_refused=self._on_refused_frame,
                 ),
                 self._memory,
@@ -460,6 +485,9 @@ class Sandbox:
     def _turn(self, request: dict[str, Any], buffers: tuple[bytes, ...], capture: Capture, run: Run) -> None:
         """One turn of the guest. Raises `Trapped`; the instance is gone then."""
         instance = self._live()
+        if not self._in_session:
+            self._named_sessions = ledger.named_sessions(self.folder)
+            instance.hide_sessions(self._named_sessions)
         if self._fresh:
             request = {**request, "fresh": {"seed": os.urandom(16).hex(), "env": dict(self.policy.env)}}
         if self._packages is not None:
@@ -487,12 +515,14 @@ class Sandbox:
         finally:
             pulse.leave(instance)
             self._run = None
+            if self.policy.fuel_budget is not None:
+                run.fuel_used = self.policy.fuel_budget - instance.fuel_left()
             capture.finish()
 
     def _execute(self, request: dict[str, Any], capture: Capture) -> SandboxResult:
         run = Run(self.policy.timeout_seconds, self.policy.interrupt_grace_seconds)
         trap: Trapped | None = None
-        fuel = None
+        self._told = set()
         try:
             self._turn(request, (), capture, run)
         except Trapped as e:
@@ -501,11 +531,9 @@ class Sandbox:
         instance = self._instance
         assert instance is not None
         size = instance.memory_size
-        if self.policy.fuel_budget is not None:
-            fuel = self.policy.fuel_budget - instance.fuel_left()
         changed = workspace.Changes()
         if instance.changed_files and self._before is not None:
-            changed = workspace.changes(self._before, workspace.survey(self.folder))
+            changed = workspace.changes(self._before, self._survey())
         if trap is not None:
             self._after_trap(trap)
         elif capture.reply is None:  # its driver is broken: the memory of before is put back, as after a trap
@@ -524,7 +552,7 @@ class Sandbox:
             error=error,
             exit_code=exit_code,
             duration_seconds=duration,
-            fuel_consumed=fuel,
+            fuel_consumed=None if self.policy.fuel_budget is None else run.fuel_used,
             memory_bytes=size,
             files_created=changed.created,
             files_modified=changed.modified,
@@ -535,17 +563,45 @@ class Sandbox:
         )
 
     def _ask(self, request: dict[str, Any], buffers: tuple[bytes, ...], on_event: OnEvent | None) -> dict[str, Any]:
-        capture = Capture(self.policy, on_event)
+        limit = self.policy.timeout_seconds
+        run = Run(_SMALL_SECONDS if limit is None else min(limit, _SMALL_SECONDS), self.policy.interrupt_grace_seconds)
+        if request["op"] in _IN_BACKGROUND:
+            return self._in_background(request, buffers, on_event, run)
+        return self._small_turn(request, buffers, Capture(self.policy, on_event, max_reply=_SMALL_REPLY), run)[0]
+
+    def _in_background(
+        self, request: dict[str, Any], buffers: tuple[bytes, ...], on_event: OnEvent | None, run: Run
+    ) -> dict[str, Any]:
+        """A turn between cells, if they have time left. What is too much is said once, until the next cell."""
+        budget, trap = self._background, None
+        capture = Capture(self.policy, on_event, budget.room(run.started), self._told, between_cells=True)
+        reply: dict[str, Any] = {"status": "error", "ename": "HeldBack", "evalue": "the time between cells is used up"}
+        if not budget.wait(run.started):
+            try:
+                reply, trap = self._small_turn(request, buffers, capture, run)
+            finally:
+                now = time.monotonic()
+                budget.spend(capture.sizes, now - run.started, run.fuel_used, now)
+                self._charge_keeping = True
+        if trap is not None:
+            self.next_task = None  # what led to it would do so again: it waits for the next cell
+        for what, text in judge_background(budget, run, trap, time.monotonic()):
+            capture.notice(what, text)
+        return reply
+
+    def _small_turn(
+        self, request: dict[str, Any], buffers: tuple[bytes, ...], capture: Capture, run: Run
+    ) -> tuple[dict[str, Any], Trapped | None]:
         try:
-            self._turn(request, buffers, capture, Run(_HELP_SECONDS, self.policy.interrupt_grace_seconds))
+            self._turn(request, buffers, capture, run)
         except Trapped as e:
             self._after_trap(e)
-            return {"status": "error", "ename": e.cause.value, "evalue": str(e), "traceback": []}
+            return {"status": "error", "ename": e.cause.value, "evalue": str(e), "traceback": []}, e
         self._capture = None
         reply = capture.reply.content if capture.reply is not None else {"status": "error"}
         if "next_task" in reply:
             self.next_task = _number(reply["next_task"])
-        return reply
+        return reply, None
 
     # ---- what the guest brings up
 
@@ -555,7 +611,8 @@ class Sandbox:
 
     def _on_refused_frame(self, size: int) -> None:
         if self._capture is not None:
-            self._capture.refuse()
+            most = wire.MAX_FRAME_BYTES
+            self._capture.refuse(f"it holds more than {most} bytes" if size > most else "")
 
     def _on_frame(self, frame: bytes) -> bytes:
         capture = self._capture
@@ -563,14 +620,14 @@ class Sandbox:
             return b""
         try:
             event = wire.decode_event(frame)
-        except wire.TooMuch:
-            capture.refuse()
+        except wire.TooMuch as e:
+            capture.refuse(str(e))
             raise
         if isinstance(event, wire.NextRequest):
             request, self._request = self._request, b""
             return request
         if isinstance(event, wire.Reply):
-            capture.reply = event
+            capture.take_reply(event, len(frame))
         elif isinstance(event, wire.Unused):
             if self._scrubbing and self._instance is not None:
                 self._instance.forget(event.stretches)
@@ -608,11 +665,18 @@ class Sandbox:
     def _on_first_change(self) -> None:
         self._changed_files = True
         self.before_change()
-        self._before = workspace.survey(self.folder)
+        self._before = self._survey()
+
+    def _survey(self) -> workspace.Survey:
+        """The workspace as the guest can see it."""
+        if self._in_session:
+            return workspace.survey(self.folder)
+        named = self._named_sessions
+        return workspace.survey(self.folder, lambda name: is_hidden(name) or is_session_folder(name, named))
 
     def _room_left(self, kind: int) -> tuple[int, int]:
         """Bytes and names the guest may still use, counted on disk."""
-        here = self._before if kind == 2 and self._before is not None else workspace.survey(self.folder)
+        here = self._before if kind == 2 and self._before is not None else self._survey()
         there = workspace.survey(self._scratch)
         if not (here.complete and there.complete):
             return 0, 0

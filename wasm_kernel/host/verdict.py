@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from wasm_kernel.errors import SandboxClosed
 from wasm_kernel.host.engine import Trapped
 from wasm_kernel.host.instance import Run
 from wasm_kernel.model import outcome as outcomes
+from wasm_kernel.model.budget import BackgroundBudget, Budget
 from wasm_kernel.model.outcome import GuestError, Outcome, OutcomeKind, TrapCause
 from wasm_kernel.model.policy import ExecutionPolicy
+from wasm_kernel.model.units import format_duration
 
 _ERROR_NAMES = {
     OutcomeKind.CRASHED: "SandboxCrash",
@@ -70,3 +73,39 @@ def judge(
     if error is None and how.kind is not OutcomeKind.EXIT:
         error = GuestError(_ERROR_NAMES.get(how.kind, "SandboxError"), how.message, [])
     return how, exit_code, error
+
+
+def judge_background(budget: BackgroundBudget, run: Run, trap: Trapped | None, now: float) -> Iterator[tuple[str, str]]:
+    """What there is to say after a turn between cells: a tag and a sentence for each thing that was too much."""
+    if trap is not None:
+        how = _BACKGROUND_ENDS.get(trap.cause, f"ended the guest ({trap.cause.value})")
+        yield (
+            "stopped",
+            f"a background task or a widget {how}. Variables are as they were before, files are kept; background tasks "
+            "go on when the next cell runs",
+        )
+    elif run.timed_out:
+        yield (
+            "turn",
+            f"a background task or a widget ran for {now - run.started:.1f} s without a pause and got a TimeoutError; "
+            "let it await asyncio.sleep(0) now and then, or do the work in a cell",
+        )
+    if budget.seconds.wait(now):
+        yield "time", _used_up(f"their {budget.seconds.limit:g} s", budget.seconds, now, "timeout")
+    if budget.fuel.wait(now):
+        yield "fuel", _used_up(f"their {budget.fuel.limit:,.0f} instructions", budget.fuel, now, "fuel")
+
+
+_BACKGROUND_ENDS = {
+    TrapCause.STOPPED: "did not react to its time limit and was stopped by force",
+    TrapCause.OUT_OF_FUEL: "used up its fuel",
+    TrapCause.EXIT: "ended the interpreter",
+}
+
+
+def _used_up(what: str, budget: Budget, now: float, limit: str) -> str:
+    window, wait = format_duration(budget.window), format_duration(budget.wait(now))
+    return (
+        f"background tasks and widgets have used {what} of every {window} between cells and wait for {wait}. Cancel "
+        f"what is no longer needed, do the work in a cell, or raise the limit: %session limits {limit}=…"
+    )

@@ -9,15 +9,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.model import names
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_DEPTH = 200  # a deeper tree is not looked into: the survey is then incomplete
 
-METADATA_NAME = ".metadata.json"
+METADATA_NAME = names.METADATA_NAME
 
 
 @dataclass
@@ -56,8 +58,8 @@ def prepare(path: Path) -> Path:
     return path.absolute()
 
 
-def survey(root: Path) -> Survey:
-    """Look at every file below ``root``. Folders that vanish or change meanwhile are skipped."""
+def survey(root: Path, is_hidden: Callable[[str], bool] = names.is_hidden) -> Survey:
+    """Look at every file below ``root`` that is not hidden. Folders that vanish or change meanwhile are skipped."""
     found = Survey()
     try:
         handle = os.open(root, _FOLDER)
@@ -66,16 +68,16 @@ def survey(root: Path) -> Survey:
     except OSError:
         found.complete = False
         return found
-    _survey_folder(handle, "", found, 0)
+    _survey_folder(handle, "", found, 0, is_hidden)
     return found
 
 
-def _survey_folder(handle: int, prefix: str, found: Survey, depth: int) -> None:
+def _survey_folder(handle: int, prefix: str, found: Survey, depth: int, is_hidden: Callable[[str], bool]) -> None:
     folders: list[str] = []
     try:
         with os.scandir(handle) as entries:
             for entry in entries:
-                if not prefix and entry.name.startswith(METADATA_NAME):
+                if is_hidden(entry.name):
                     continue
                 try:
                     info = entry.stat(follow_symlinks=False)
@@ -103,7 +105,7 @@ def _survey_folder(handle: int, prefix: str, found: Survey, depth: int) -> None:
             except OSError:
                 found.complete = False
                 continue
-            _survey_folder(inner, f"{prefix}{name}/", found, depth + 1)
+            _survey_folder(inner, f"{prefix}{name}/", found, depth + 1, is_hidden)
     except OSError:
         found.complete = False
     finally:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.kernel import render
+from wasm_kernel.kernel.outputs import PRIVATE
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.kernel import WasmKernel
@@ -27,6 +28,7 @@ class Answer:
     ``afterwards`` instead: something that has to wait until the guest is at rest. ``last``: and after which the rest of
     the cell would run in a guest that is about to be replaced, so that nothing may follow it.
     ``view`` makes what front ends with widgets show in place of the text, when it is shown.
+    ``private``: it is shown to the person only; the guest does not get it back from a widget that captures outputs.
     """
 
     data: Any = None
@@ -35,6 +37,12 @@ class Answer:
     afterwards: Callable[[], Awaitable[Answer]] | None = None
     last: bool = True
     view: Callable[[], Message] | None = None
+    private: bool = False
+
+    @property
+    def metadata(self) -> Message:
+        """What goes with it when it is shown."""
+        return {PRIVATE: True} if self.private else {}
 
     def json(self, *, used: bool) -> bytes:
         """What the guest gets for it."""

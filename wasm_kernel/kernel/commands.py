@@ -17,9 +17,11 @@ from wasm_kernel.host.ledger import read_record, write_record
 from wasm_kernel.kernel import render
 from wasm_kernel.kernel.answers import Answer, Message, Shown, Usage, none, one, say, table, words_of
 from wasm_kernel.kernel.cells import HostMagic
+from wasm_kernel.kernel.grants import SETTING, VARIABLE, forbidden
 from wasm_kernel.kernel.render import Html
 from wasm_kernel.kernel.travel import TimeTravel
 from wasm_kernel.model import limits
+from wasm_kernel.model.grants import GRANTS, legible
 from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.records import BadRecord
 from wasm_kernel.model.retention import RetentionPolicy
@@ -45,13 +47,15 @@ class Commands(TimeTravel):
         """Do what a magic says. Raises what the user did wrong."""
         words = words_of(magic.line)
         if magic.name == "prune":
-            return await self._prune(words)
+            return await self._prune(words, used=magic.used)
         if magic.name == "pip":
             return await self._pip(words, parent, cancelled)
         name, words = (words[0], words[1:]) if words else ("info", [])
         action = getattr(self, f"_session_{name}", None)
         if action is None:
             raise ConfigurationError(f"%session {name} is not known; there are {', '.join(_SUBCOMMANDS['session'])}")
+        if name == "list" and magic.used:
+            await self._kernel.require("list", "read the names of all your sessions and of their notebooks")
         answer: Answer = await action(words, parent)
         return answer
 
@@ -81,6 +85,8 @@ class Commands(TimeTravel):
             "timeout_seconds": policy.timeout_seconds,
             "cells": extra.get("execution_count", 0),
             "age_seconds": round(age),
+            "trusted": kernel.outputs_trusted,
+            "grants": list(kernel.granted.given()),
         }
         most = format_size(policy.memory_bytes)
         rows: list[render.Row] = [("session", render.code(live.session_id))]
@@ -94,6 +100,8 @@ class Commands(TimeTravel):
             ("memory", _used(memory, policy.memory_bytes) if memory else f"nothing has run yet; {most} at most"),
             ("time per cell", limits.describe("timeout", policy.timeout_seconds)),
             ("created", f"{format_age(age)}, {render.counted(data['cells'], 'cell')} run"),
+            ("outputs", "shown as they are" if data["trusted"] else "sealed"),
+            ("grants", ", ".join(data["grants"]) or "none"),
         ]
         return table(data, (), rows)
 
@@ -127,7 +135,8 @@ class Commands(TimeTravel):
             )
         total = format_size(sum(s.size_bytes for s in found))
         header = ("session", "title or notebook", "size", "last used", "")
-        return table(data, header, rows, numbers=(2,), caption=f"{render.counted(len(found), 'session')}, {total}")
+        listed = table(data, header, rows, numbers=(2,), caption=f"{render.counted(len(found), 'session')}, {total}")
+        return replace(listed, private=True)
 
     async def _here(self, parent: Message) -> str:
         """This kernel's session; empty when it has none, because there are as many as are allowed."""
@@ -251,7 +260,10 @@ class Commands(TimeTravel):
     async def _session_attach(self, words: list[str], parent: Message) -> Answer:
         """Go on in another session."""
         session_id = one(words, "%session attach ID")
-        await self._kernel.ready(parent)
+        live = await self._kernel.ready(parent)
+        self._kernel.home.check_other(session_id, live)
+        described = await asyncio.to_thread(self._describe, session_id)
+        await self._kernel.require("attach", "go on in another session, with its files and variables", [described])
 
         async def move() -> Answer:
             await self._kernel.move(lambda now: self._kernel.home.move_to(session_id, now))
@@ -288,6 +300,10 @@ class Commands(TimeTravel):
             here = "this session" if session_id == current else f"session {session_id}"
             return say(f"This would delete {here} and all its files. To do it: `%session delete {session_id} --yes`")
 
+        if session_id != current:
+            described = await asyncio.to_thread(self._describe, session_id)
+            await self._kernel.require("delete", "delete another session and all its files", [described])
+
         async def delete() -> Answer:
             if session_id == current:
                 await self._kernel.move(self._kernel.home.move_to_new)
@@ -308,8 +324,71 @@ class Commands(TimeTravel):
         target = (notebook.parent if notebook is not None else Path.cwd()) / name
         if target.exists():
             raise ConfigurationError(f"{name!r} is there already; choose another name")
+        await self._kernel.require("export", f"write this session's files to {legible(str(target), 400)}")
         await asyncio.to_thread(export_session, live.session_id, target, self._kernel.home.root)
         return say(f"Written: {target} ({format_size(target.stat().st_size)})", name)
+
+    def _describe(self, session_id: str) -> str:
+        """A session as a person knows it, in one line."""
+        from wasm_kernel.sessions.listing import list_sessions
+
+        found = next(iter(list_sessions(self._kernel.home.root, only=session_id)), None)
+        if found is None:
+            return legible(session_id)
+        name = found.title or Path(found.notebook or found.former_notebook).name
+        age = (datetime.now(UTC) - found.updated_at).total_seconds() if found.updated_at is not None else None
+        return _line(session_id, name, found.size_bytes, age)
+
+    # ---- %session: what it may do beyond itself
+
+    async def _session_trust(self, words: list[str], parent: Message) -> Answer:
+        """Show outputs as they are, or sealed again."""
+        if words not in (["on"], ["off"]):
+            raise ConfigurationError("%session trust on|off: say which of the two")
+        kernel = self._kernel
+        await kernel.ready(parent)
+        if words == ["on"]:
+            await kernel.require("trust", "show its outputs as they are: scripts in them act in your browser as you")
+            kernel.granted.keep("trust")
+            kernel.trust_outputs(True)
+            return say(
+                "This session is trusted: outputs are shown as they are from now on. Run earlier cells again to see "
+                "theirs. To seal them again: `%session trust off`",
+                "on",
+            )
+        kernel.granted.revoke("trust")
+        kernel.trust_outputs(False)
+        if kernel.outputs_trusted:
+            raise ConfigurationError("outputs are shown as they are by the configuration (WasmKernel.seal_outputs)")
+        return say("Outputs are sealed from now on. Run earlier cells again to seal theirs.", "off")
+
+    async def _session_grants(self, words: list[str], parent: Message) -> Answer:
+        """What this session may do beyond itself."""
+        none(words, "%session grants")
+        await self._kernel.ready(parent)
+        given = self._kernel.granted.given()
+        rows = []
+        for name, meaning in GRANTS.items():
+            when = given.get(name)
+            source = forbidden(name)
+            state = "never, says the administrator" if source else "asks first" if when is None else "allowed"
+            since = "by the configuration" if when == "" else (when or "")[:16].replace("T", " ")
+            rows.append((name, state, since, meaning))
+        return table(list(given), ("grant", "", "since (UTC)", "with it this session's cells may"), rows)
+
+    async def _session_revoke(self, words: list[str], parent: Message) -> Answer:
+        """Take a grant back."""
+        name = one(words, "%session revoke NAME")
+        if name not in GRANTS:
+            raise ConfigurationError(f"there is no grant {name!r}; there are {', '.join(GRANTS)}")
+        kernel = self._kernel
+        await kernel.ready(parent)
+        kernel.granted.revoke(name)
+        if name == "trust":
+            kernel.trust_outputs(False)
+        if name in kernel.granted.given():
+            raise ConfigurationError(f"{name!r} is given by the configuration; take it out of {SETTING} or {VARIABLE}")
+        return say(f"Taken back: you are asked again before this session's cells {GRANTS[name]}.", name)
 
     def changed_files(self, result: SandboxResult) -> Answer:
         """Which files a cell created, changed or deleted."""
@@ -320,8 +399,9 @@ class Commands(TimeTravel):
 
     # ---- %prune
 
-    async def _prune(self, words: list[str]) -> Answer:
-        from wasm_kernel.sessions.pruning import plan_prune, prune_sessions
+    async def _prune(self, words: list[str], *, used: bool) -> Answer:
+        from wasm_kernel.host.removal import sweep_temporaries
+        from wasm_kernel.sessions.pruning import carry_out, collect_snapshots_of_the_gone, plan_prune, survey
 
         parser = Usage("%prune", add_help=False)
         parser.add_argument("--older-than", default=None)
@@ -340,11 +420,24 @@ class Commands(TimeTravel):
             max_sessions=options.max_sessions,
             keep=here,
         )
+        seen = await asyncio.to_thread(survey, root)
+        found = await asyncio.to_thread(plan_prune, root, policy, found=seen)
         if options.yes and not options.dry_run:
-            result = await asyncio.to_thread(prune_sessions, 0, root, logger=kernel.home.logger, policy=policy)
+            if found.remove:
+                lines = [
+                    _line(d.session_id, _name(root, d.session_id), d.size_bytes, d.age_hours * 3600)
+                    for d in found.remove
+                ]
+                amount = f"{render.counted(len(lines), 'session')}, {format_size(found.reclaimed_bytes)}"
+                await kernel.require("prune", f"delete {amount}", lines)
+            # What was asked about is done, and nothing else, however long the answer took.
+            result = await asyncio.to_thread(carry_out, root, found, kernel.home.logger)
+            sweep_temporaries(seen.temporaries)
+            await asyncio.to_thread(collect_snapshots_of_the_gone, root)
             data = {"deleted": result.deleted_sessions, "reclaimed_bytes": result.reclaimed_bytes}
             return say(str(result) + "".join(f"\n{name}: {text}" for name, text in result.errors.items()), data)
-        found = await asyncio.to_thread(plan_prune, root, policy)
+        if used:
+            await kernel.require("list", "read which of your sessions were not used for a while")
         rows = [
             (
                 render.code(d.session_id),
@@ -359,7 +452,8 @@ class Commands(TimeTravel):
         if not rows:
             return say("No session would be deleted.", data)
         caption = f"{render.counted(len(rows), 'session')} would be deleted, {freed} freed. To do it, add `--yes`."
-        return table(data, ("session", "title or notebook", "size", "last used"), rows, numbers=(2,), caption=caption)
+        header = ("session", "title or notebook", "size", "last used")
+        return replace(table(data, header, rows, numbers=(2,), caption=caption), private=True)
 
     def prune_at_start(self) -> None:
         """What the configuration asks for; on a thread, and never a kernel's failure."""
@@ -429,7 +523,7 @@ class Commands(TimeTravel):
     def complete(self, code: str, position: int) -> Message | None:
         """Completions in a line of one of our magics; None elsewhere."""
         line = code[:position].rpartition("\n")[2]
-        match = re.match(r"\s*(?:[\w\s,.]+=\s*)?%(session|prune|pip)\s+(.*)\Z", line)
+        match = re.match(r"\s*+(?:[\w\s,.]++=\s*+)?%(session|prune|pip)\s+(.*)\Z", line)
         if match is None:
             return None
         *before, word = match[2].split(" ")
@@ -461,6 +555,8 @@ _SUBCOMMANDS: dict[str, tuple[str, ...]] = {
 }
 _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "watch": ("on", "off"),
+    "trust": ("on", "off"),
+    "revoke": tuple(GRANTS),
     "limits": tuple(f"{name}=" for name in limits.LIMITS),
     "delete": ("--yes",),
     "download": ("--zip",),
@@ -475,6 +571,12 @@ def _name(root: Path, session_id: str) -> str:
         return ""
     extra = record.extra if record is not None else {}
     return str(extra.get("title") or Path(str(extra.get("notebook") or "")).name)[:200]
+
+
+def _line(session_id: str, name: str, size: int, age: float | None) -> str:
+    """A session in a question: its names are somebody's text."""
+    called = f" {legible(name)!r}" if name else ""
+    return f"{session_id}{called}, {format_size(size)}" + (f", last used {format_age(age)}" if age is not None else "")
 
 
 def _used(size: float, limit: float) -> Html:

@@ -144,13 +144,19 @@ class Home:
 
     def move_to(self, session_id: str, now: LiveSession) -> LiveSession:
         """Leave a session for another that exists; the notebook's, from now on."""
+        self.check_other(session_id, now)
+        lock = lock_session(self.root, session_id)
+        live = self._move(Opened(session_id, self.root / session_id, lock), now, resume=True)
+        live.note(grants={})  # they were given to another notebook
+        return live
+
+    def check_other(self, session_id: str, now: LiveSession) -> None:
+        """Refuse what is no session that could be moved to."""
         check_session_id(session_id)
         if not (self.root / session_id).is_dir() or (self.root / session_id).is_symlink():
             raise ConfigurationError(f"there is no session {session_id}; `%session list` shows which there are")
         if session_id == now.session_id:
             raise ConfigurationError(f"this is session {session_id} already")
-        lock = lock_session(self.root, session_id)
-        return self._move(Opened(session_id, self.root / session_id, lock), now, resume=True)
 
     def move_to_new(self, now: LiveSession) -> LiveSession:
         """Leave a session for a new one."""

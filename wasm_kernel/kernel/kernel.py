@@ -10,27 +10,30 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import zmq
-from traitlets import Bool, Dict, Float, Int, Unicode
+from traitlets import Bool, Dict, Float, Int, List, Unicode
 
 from wasm_kernel import __version__
 from wasm_kernel.errors import ImageMissing, Interrupted, SandboxError, WasmKernelError
 from wasm_kernel.guest import wire
+from wasm_kernel.host.capture import Notice
 from wasm_kernel.host.ledger import state_folder
 from wasm_kernel.host.sandbox import Sandbox
 from wasm_kernel.kernel import cells
-from wasm_kernel.kernel.channels import Channels, readable
+from wasm_kernel.kernel.channels import Channels
+from wasm_kernel.kernel.grants import Grants, forbidden
 from wasm_kernel.kernel.history import History
 from wasm_kernel.kernel.home import Home
 from wasm_kernel.kernel.messages import MessageLoop, error_content
-from wasm_kernel.kernel.outputs import Outputs
+from wasm_kernel.kernel.outputs import Outputs, without_private
+from wasm_kernel.kernel.questions import Person, Questions
 from wasm_kernel.kernel.room import SnapshotRoom
+from wasm_kernel.kernel.seal import terminal
 from wasm_kernel.kernel.streams import PAUSE
 from wasm_kernel.model import limits
 from wasm_kernel.model.outcome import Outcome, OutcomeKind, SandboxResult
@@ -47,9 +50,9 @@ if TYPE_CHECKING:
 
 Message = dict[str, Any]
 _SOON = 0.5  # seconds
+_LEAVING = ("exit", "quit", "exit()", "quit()")  # consoles end with these
 _END_PATIENCE = 2.0  # seconds a cell has to end when the kernel does
 _FOLLOW_SECONDS = 60.0  # between questions to the server whether the notebook was renamed
-_MOST_MAGICS = 1000  # per cell: a loop over a magic is fine, a flood is not
 
 
 @dataclass
@@ -61,12 +64,16 @@ class _Run:
     code: str
     silent: bool
     allow_stdin: bool
-    cell: cells.Cell = field(default_factory=cells.Cell)
+    claims: cells.Claims = field(default_factory=cells.Claims)
     counts: bool = False
     number: int = 0
-    magics_done: int = 0
     afterwards: list[Callable[[], Awaitable[Answer]]] = field(default_factory=list)  # for when the guest is at rest
     cancelled: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def cell(self) -> cells.Cell:
+        """What the host has read in its text."""
+        return self.claims.cell
 
 
 class WasmKernel(MessageLoop):
@@ -112,6 +119,11 @@ class WasmKernel(MessageLoop):
         help="Whether what cells show is sealed: no scripts, nothing loaded from elsewhere, until the person trusts "
         "the session.",
     ).tag(config=True)
+    grants = List(
+        Unicode(),
+        help="What cells may do beyond their session without a question: 'trust', 'attach', 'delete', 'prune', "
+        "'export', 'list'. Those of WASM_KERNEL_GRANTS are added.",
+    ).tag(config=True)
     startup_code = Unicode("", help="Python run in every fresh guest, before the first cell.").tag(config=True)
     checkpoint = Bool(True, help="Whether every cell leaves a checkpoint, to undo it or to go on after a crash.").tag(
         config=True
@@ -128,7 +140,9 @@ class WasmKernel(MessageLoop):
         self._opening: Future[LiveSession] | None = opening
         self._live: LiveSession | None = None
         self._outputs = Outputs(self.publish, self._soon)
-        self.trust_outputs(False)
+        self._questions = Questions(channels.stdin, self._wire)
+        self.granted = Grants(self._questions, self.grants, home.environ)
+        home.notes += self.granted.problems
         self._history = History(None)
         self._timeline: Timeline | None = None
         self._finished: tuple[_Run, SandboxResult] | None = None  # a cell that wants its checkpoint
@@ -203,7 +217,27 @@ class WasmKernel(MessageLoop):
 
     def trust_outputs(self, trusted: bool) -> None:
         """From now on what this session shows passes as it is, or is sealed again."""
-        self._outputs.trusted = trusted or not self.seal_outputs
+        self._outputs.trusted = (trusted or not self.seal_outputs) and not forbidden("trust")
+
+    @property
+    def outputs_trusted(self) -> bool:
+        """Whether what this session shows passes as it is."""
+        return self._outputs.trusted
+
+    async def require(self, grant: str, what: str, details: Sequence[str] = ()) -> None:
+        """Come back only if the cell that runs may do something beyond its session; the person is asked if need be."""
+        run = self._running
+        alone = run is not None and run.cell.only_magics  # else the guest waits for the answer to its magic
+
+        def waits() -> bool:
+            here = self._running is run and run is not None and not run.cancelled.is_set()
+            return here and (alone or self.live.sandbox.waits_for_answer)
+
+        person = None
+        if run is not None and run.allow_stdin and not run.silent:
+            person = Person(run.parent, run.ident, waits)
+        async with self._guest if alone else contextlib.nullcontext():  # nothing of the guest's runs meanwhile
+            await self.granted.require(grant, what, details, person)
 
     @property
     def guest(self) -> asyncio.Lock:
@@ -272,6 +306,8 @@ class WasmKernel(MessageLoop):
         live = self.live
         self._history.close()
         self._history = History(state_folder(self.home.root) / "history" / live.session_id / "history.sqlite")
+        self.granted.moved_in(live)
+        self.trust_outputs(self.granted.trusted)
         self.forget_guest()
         self._finished = None
         if self._timeline is not None:
@@ -312,7 +348,10 @@ class WasmKernel(MessageLoop):
             self._moved_in()
 
     async def in_guest(self, begin: Callable[[Sandbox, Callable[[str, Any], None]], None], run: _Run | None) -> Any:
-        """Let the guest do something, and wait for it without holding up the loop."""
+        """Let the guest do something, and wait for it without holding up the loop.
+
+        ``run`` is the cell that this is. Without one, neither a question to the person nor a magic is answered.
+        """
         live = await self.ready(run.parent if run else {})
         if self._timeline is not None:
             await self._timeline.awake()
@@ -321,7 +360,7 @@ class WasmKernel(MessageLoop):
         def arrived(kind: str, value: Any) -> None:
             self._outputs.flush()
             if kind == "input":
-                self._ask_person(run, value)
+                self.loop.create_task(self._ask_person(run, value))
             elif kind == "magic":
                 self.loop.create_task(self._answer_magic(run, value))
             elif future.done():
@@ -393,7 +432,7 @@ class WasmKernel(MessageLoop):
         self._running = self._last_run = run
         self._stop_pump()
         try:
-            run.cell = cells.read(code)
+            run.claims = cells.Claims(cells.read(code))
             if run.counts and not run.cell.only_magics:
                 await self.ready(run.parent)
                 self._history.add(number, code, runs=True)  # before: if all of this dies, it says which cell was lost
@@ -409,6 +448,8 @@ class WasmKernel(MessageLoop):
             reply = self._failed(run, type(e).__name__, f"the kernel itself failed: {e}; restart it if this goes on")
         finally:
             self._running = None
+            run.claims.ended = True
+            self._schedule_pump()
             if self._browsers is not None:
                 self._browsers.refresh()
         if run.counts:
@@ -451,7 +492,6 @@ class WasmKernel(MessageLoop):
         self.last_result = result
         if result.outcome.state_lost:
             self._outputs.comms.clear()
-        self._schedule_pump()
         if time.monotonic() - self._followed > _FOLLOW_SECONDS:
             self._followed = time.monotonic()
             self.loop.run_in_executor(None, self.home.follow, self.live)
@@ -464,7 +504,7 @@ class WasmKernel(MessageLoop):
                 lambda sandbox, deliver: sandbox.begin_execute(
                     self.startup_code, deliver, on_event=partial(self._show, run), options=quiet
                 ),
-                run,
+                None,
             )
 
     def _tell_notes(self, run: _Run) -> None:
@@ -481,6 +521,10 @@ class WasmKernel(MessageLoop):
                 reply["user_expressions"] = seal.expressions(expressions) if seal else expressions
             if isinstance(payload, list) and payload:
                 reply["payload"] = seal.payload(payload) if seal else payload
+                if seal and run.code.strip() in _LEAVING:  # the person's word, not the guest's
+                    reply["payload"] += [
+                        item for item in payload if item == {"source": "ask_exit", "keepkernel": False}
+                    ]
             return {"status": "ok", **reply}
         how, error = result.outcome, result.error
         if result.reply.get("ename") == "UsageError" and not result.reply.get("traceback"):  # its text is on stderr
@@ -494,7 +538,8 @@ class WasmKernel(MessageLoop):
         said = ([how.message] if how.state_lost else []) + ([f"→ {step}"] if step else [])
         if said and not run.silent:
             self.publish(run.parent, "stream", {"name": "stderr", "text": "\n".join(said) + "\n"})
-        return {**error_content(name, value, traceback), **reply}
+        content = error_content(name, value, traceback)
+        return {**content, **({} if self._outputs.trusted else terminal.defused_error(content)), **reply}
 
     def _next_step(self, how: Outcome) -> str:
         """What a person can do about it here, where limits are changed by a magic."""
@@ -531,18 +576,20 @@ class WasmKernel(MessageLoop):
         return {"status": "ok", "user_expressions": {}, "payload": []}
 
     async def _answer_magic(self, run: _Run | None, request: wire.HostMagic) -> None:
-        """The guest has come to a magic of ours: do it if the user's text holds it."""
+        """The guest has come to a magic of ours: do it if the text of its cell holds it, and as often as that says."""
         sandbox = self.live.sandbox
-        magic = run.cell.find(request.name, request.line) if run is not None else None
-        if run is None or magic is None or run.magics_done >= _MOST_MAGICS:
-            sandbox.answer(wire.ANSWER_REFUSED)
-            return
-        run.magics_done += 1
+        claims = run.claims if run is not None and run is self._running else cells.Claims(ended=True)
         try:
+            magic = claims.claim(request.name, request.line)
+            if run is None or magic is None:
+                sandbox.answer(wire.ANSWER_REFUSED)
+                return
             answer = await self.commands.do(magic, run.parent, run.cancelled)
             if answer.afterwards is not None:
                 if answer.last and not magic.last:
-                    raise WasmKernelError(f"%{magic.name} {magic.line} must be the last line of its cell")
+                    raise WasmKernelError(
+                        f"%{magic.name} {magic.line} must be the last line of its cell, and stand there only once"
+                    )
                 run.afterwards.append(answer.afterwards)
             elif magic.shown:
                 self._show_answer(run, answer)
@@ -560,36 +607,20 @@ class WasmKernel(MessageLoop):
         if not run.silent and (answer.text or answer.html):
             data = {"text/plain": answer.text, **({"text/html": answer.html} if answer.html else {})}
             data |= answer.view() if answer.view is not None else {}
-            self.publish(run.parent, "display_data", {"data": data, "metadata": {}, "transient": {}})
+            self.publish(run.parent, "display_data", {"data": data, "metadata": answer.metadata, "transient": {}})
 
     # ---- input
 
-    def _ask_person(self, run: _Run | None, request: wire.InputRequest) -> None:
+    async def _ask_person(self, run: _Run | None, request: wire.InputRequest) -> None:
         """Ask the front end for a line; the guest waits, the loop does not."""
-        sandbox, stdin = self.live.sandbox, self.channels.stdin
-        if run is None or not run.allow_stdin:
+        sandbox = self.live.sandbox
+        if run is None or run is not self._running or not run.allow_stdin or self._questions.host_asks:
             sandbox.answer(wire.ANSWER_REFUSED)
             return
-        while readable(stdin):
-            stdin.recv_multipart()  # an answer to an earlier question
-        content = {"prompt": request.prompt, "password": request.password}
-        self._wire.send(stdin, "input_request", content, run.parent, ident=run.ident)
-
-        def look() -> None:
-            if not sandbox.waits_for_answer or self._running is not run:
-                return
-            if readable(stdin):
-                reply: Any = None
-                with contextlib.suppress(Exception):  # a forged reply
-                    _, reply = self._wire.recv(stdin, zmq.NOBLOCK)
-                if reply:
-                    value = str(reply["content"].get("value", ""))
-                    eof = value == "\x04"
-                    sandbox.answer(wire.ANSWER_EOF if eof else wire.ANSWER_TEXT + value.encode("utf-8", "replace"))
-                    return
-            self.loop.call_later(0.02, look)
-
-        look()
+        person = Person(run.parent, run.ident, lambda: sandbox.waits_for_answer and self._running is run)
+        value = await self._questions.ask_for_guest(person, request.prompt, password=request.password)
+        if value is not None:
+            sandbox.answer(wire.ANSWER_EOF if value == "\x04" else wire.ANSWER_TEXT + value.encode("utf-8", "replace"))
 
     # ---- small questions to the guest
 
@@ -607,7 +638,7 @@ class WasmKernel(MessageLoop):
             return otherwise
         finally:
             self._guest.release()
-        return otherwise if reply.get("status") == "error" else dict(reply)
+        return otherwise if reply.get("status") == "error" else {**otherwise, **reply}
 
     async def do_complete(self, code: str, cursor_pos: int | None) -> Message:
         """Completions, or none while a cell runs."""
@@ -616,7 +647,8 @@ class WasmKernel(MessageLoop):
         if ours is not None:
             return ours
         nothing = {"status": "ok", "matches": [], "cursor_start": position, "cursor_end": position, "metadata": {}}
-        return await self._ask_guest({"op": "complete", "code": code, "cursor_pos": position}, nothing)
+        found = await self._ask_guest({"op": "complete", "code": code, "cursor_pos": position}, nothing)
+        return found if self._outputs.trusted else self._outputs.seal.completion(found)
 
     async def do_inspect(
         self, code: str, cursor_pos: int | None, detail_level: int = 0, omit_sections: Any = ()
@@ -645,7 +677,7 @@ class WasmKernel(MessageLoop):
         """Which comms are open: those of the guest went through here."""
         target = parent["content"].get("target_name")
         host = self._outputs.host_comms
-        known = {**self._outputs.comms, **(host.known() if host is not None else {})}
+        known = {**self._outputs.comms.known(), **(host.known() if host is not None else {})}
         comms = {key: {"target_name": name} for key, name in known.items() if target in (None, name)}
         self._wire.send(stream, "comm_info_reply", {"status": "ok", "comms": comms}, parent, ident)
 
@@ -656,7 +688,7 @@ class WasmKernel(MessageLoop):
             return
         if self._live is None:  # a page that is older than this kernel: nothing here knows its widgets
             return
-        content = parent["content"]
+        content = without_private(parent["content"])
         request = {
             "op": "comm",
             "action": action,
@@ -666,25 +698,28 @@ class WasmKernel(MessageLoop):
         }
         buffers = tuple(bytes(b) for b in parent.get("buffers", ()))
         run = _Run(parent, ident, "", silent=False, allow_stdin=False)
-        self._outputs.note_comm(wire.Comm(action, content))
+
+        def show(event: wire.Event) -> None:  # no front end shows what belongs to a widget's message
+            self._show(self._last_run if isinstance(event, Notice) else run, event)
+
+        self._outputs.note_front_end(action, content)
         self._stop_pump()
         async with self._guest:
             with contextlib.suppress(SandboxError):
                 await self.in_guest(
-                    lambda sandbox, deliver: sandbox.begin_ask(
-                        request, buffers, deliver, on_event=partial(self._show, run)
-                    ),
-                    run,
+                    lambda sandbox, deliver: sandbox.begin_ask(request, buffers, deliver, on_event=show), None
                 )
         self._schedule_pump()
 
     # ---- background tasks of the guest
 
     def _schedule_pump(self) -> None:
-        """asyncio tasks of the guest go on between cells."""
-        due = self._live.sandbox.next_task if self._live is not None else None
-        if due is not None:
-            self._pump_timer = self.loop.call_later(max(due, 0.005), lambda: self.loop.create_task(self._pump()))
+        """asyncio tasks of the guest go on between cells, while they have time left."""
+        self._stop_pump()
+        sandbox = self._live.sandbox if self._live is not None else None
+        if sandbox is not None and sandbox.next_task is not None:
+            after = max(sandbox.next_task, sandbox.background_wait, 0.005)
+            self._pump_timer = self.loop.call_later(after, lambda: self.loop.create_task(self._pump()))
 
     def _stop_pump(self) -> None:
         if self._pump_timer is not None:
@@ -692,16 +727,18 @@ class WasmKernel(MessageLoop):
             self._pump_timer = None
 
     async def _pump(self) -> None:
-        if self._running is None and not self._guest.locked():
+        if self._running is not None:
+            return
+        if not self._guest.locked():
             async with self._guest:
                 with contextlib.suppress(WasmKernelError):
                     await self.in_guest(
                         lambda sandbox, deliver: sandbox.begin_ask(
                             {"op": "pump"}, (), deliver, on_event=partial(self._show, self._last_run)
                         ),
-                        self._last_run,
+                        None,
                     )
-            self._schedule_pump()
+        self._schedule_pump()
 
     # ---- interrupting, resting, ending
 

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.guest import wire
+from wasm_kernel.kernel.open_comms import OpenComms
+from wasm_kernel.kernel.seal import terminal
 from wasm_kernel.kernel.streams import StreamBuffer
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.host_comms import HostComms
-    from wasm_kernel.kernel.seal import Seal
+    from wasm_kernel.kernel.seal.messages import Seal
 
 Message = dict[str, Any]
+PRIVATE = "wasm_kernel_private"  # in the metadata of what is shown to the person and is none of the guest's business
 _MESSAGE_TYPES = {
     wire.DisplayData: "display_data",
     wire.UpdateDisplay: "update_display_data",
@@ -24,7 +27,7 @@ class Outputs:
     """Events as messages, in order, text gathered for a moment.
 
     Attributes:
-        comms: Those of the guest that are open: id to target.
+        comms: Those of the guest that are open.
         host_comms: The host's own, once it has widgets.
         trusted: Whether the guest's outputs pass as they are, unsealed.
     """
@@ -32,16 +35,18 @@ class Outputs:
     def __init__(self, publish: Callable[..., None], later: Callable[[Callable[[], None]], None]) -> None:
         self._publish = publish
         self._text = StreamBuffer(self._send_text, later)
-        self.comms: dict[str, str] = {}
+        self.comms = OpenComms()
+        self._refused_in: Message | None = None  # the request in which it was said that a comm cannot be opened
         self.host_comms: HostComms | None = None
         self.trusted = False
+        self._streams = {name: terminal.StreamFilter() for name in ("stdout", "stderr")}
         self._seal: Seal | None = None
 
     @property
     def seal(self) -> Seal:
-        """What makes outputs harmless; imported with the first one that is not text."""
+        """What makes outputs harmless; imported with the first one that is not printed."""
         if self._seal is None:
-            from wasm_kernel.kernel.seal import Seal
+            from wasm_kernel.kernel.seal.messages import Seal
 
             self._seal = Seal()
         return self._seal
@@ -57,19 +62,18 @@ class Outputs:
         if not isinstance(event, wire.Stream):
             self._text.flush()
         if isinstance(event, wire.Comm):
-            self._show_comm(event, parent)
+            self._show_comm(event, parent, silent=silent)
         elif silent:
             return
         elif isinstance(event, wire.Stream):
-            text = event.text if self.trusted else self._harmless_text(event)
+            text = event.text if self.trusted else self._streams[event.name].write(event.text)
             if text:
                 self._text.write(parent, event.name, text)
         elif isinstance(event, wire.ClearOutput):
             self._publish(parent, "clear_output", {"wait": event.wait})
         elif isinstance(event, wire.ErrorRaised):
-            event = event if self.trusted else self.seal.error(event)
             content = {"ename": event.ename, "evalue": event.evalue, "traceback": event.traceback}
-            self._publish(parent, "error", content)
+            self._publish(parent, "error", content if self.trusted else terminal.defused_error(content))
         elif isinstance(event, wire.DisplayData | wire.UpdateDisplay | wire.ExecuteResult):
             shown: Message = {"data": event.data, "metadata": event.metadata}
             if not self.trusted:
@@ -80,34 +84,37 @@ class Outputs:
                 shown["transient"] = event.transient if self.trusted else self.seal.transient(event.transient)
             self._publish(parent, _MESSAGE_TYPES[type(event)], shown)
 
-    def _harmless_text(self, event: wire.Stream) -> str:
-        if self._seal is None and event.text.isascii() and "\x1b" not in event.text:
-            return event.text  # nearly all that is printed; nothing need be imported for it
-        return self.seal.text(event.name, event.text)
-
-    def _show_comm(self, event: wire.Comm, parent: Message) -> None:
+    def _show_comm(self, event: wire.Comm, parent: Message, *, silent: bool) -> None:
         if self.host_comms is not None and self.host_comms.owns({"content": event.content}):
             return  # the host's own widgets are not the guest's to speak for
+        refusal = self.comms.note(event.action, event.content)
+        if refusal:
+            self._say_refused(parent, refusal, silent=silent)
+            return
         sealed = event if self.trusted else self.seal.comm(event)
         if sealed is None:
+            if event.action == "comm_open":  # no front end has it
+                self.comms.note("comm_close", event.content)
             return
-        self.note_comm(sealed)
         if self.host_comms is not None:
             sealed = _with_host_widgets(sealed, self.host_comms)
         self._publish(parent, sealed.action, sealed.content, sealed.metadata, list(sealed.buffers))
+
+    def note_front_end(self, action: str, content: Message) -> None:
+        """A front end has opened or closed a comm, or says something on one."""
+        self.comms.note(action, content)
+        if action == "comm_open" and not self.trusted:
+            self.seal.opened_by_front_end(content)
 
     def flush(self) -> None:
         """Send the text that is there, before something else is sent."""
         self._text.flush()
 
-    def note_comm(self, event: wire.Comm) -> None:
-        """A comm was opened or closed, by the guest or by a front end."""
-        comm_id = event.content.get("comm_id")
-        if isinstance(comm_id, str):
-            if event.action == "comm_open":
-                self.comms[comm_id] = str(event.content.get("target_name", ""))
-            elif event.action == "comm_close":
-                self.comms.pop(comm_id, None)
+    def _say_refused(self, parent: Message, refusal: str, *, silent: bool) -> None:
+        """Once for each request: the guest may try again and again."""
+        if not silent and self._refused_in != parent:
+            self._refused_in = parent
+            self._send_text(parent, "stderr", f"\n[wasm-kernel: a widget's comm was not opened: {refusal}]\n")
 
     def _send_text(self, parent: Message, name: str, text: str) -> None:
         self._publish(parent, "stream", {"name": name, "text": text})
@@ -131,3 +138,17 @@ def _with_host_widgets(event: wire.Comm, host: HostComms) -> wire.Comm:
         event.metadata,
         (*event.buffers, *(bytes(b) for b in buffers)),
     )
+
+
+def without_private(content: Message) -> Message:
+    """A front end's message to a widget of the guest's, without outputs that are for the person only.
+
+    An Output widget captures what its cell shows, the host's answers among it, and sends it to the guest.
+    """
+    data = content.get("data")
+    state = data.get("state") if isinstance(data, dict) else None
+    outputs = state.get("outputs") if isinstance(state, dict) else None
+    if not isinstance(data, dict) or not isinstance(state, dict) or not isinstance(outputs, list):
+        return content
+    kept = [o for o in outputs if not (isinstance(o, dict) and PRIVATE in (o.get("metadata") or {}))]
+    return {**content, "data": {**data, "state": {**state, "outputs": kept}}}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.kernel import render
 from wasm_kernel.kernel.answers import Answer, Message, Usage, none, say, table
+from wasm_kernel.model.grants import legible
 from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.model.units import format_age, format_duration, format_size
 
@@ -180,6 +181,8 @@ class TimeTravel:
         options = parser.parse_args(words)
         live = await self._kernel.ready(parent)
         copy = self._copy_of_notebook(options.notebook) if options.notebook is not None else None
+        if copy is not None:
+            await self._kernel.require("export", f"write a copy of the notebook to {legible(str(copy), 400)}")
 
         async def fork() -> Answer:
             timeline = self._kernel.timeline

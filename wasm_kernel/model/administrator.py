@@ -15,6 +15,7 @@ from typing import Any
 
 from wasm_kernel.errors import ConfigurationError, NotAllowed
 from wasm_kernel.model import limits
+from wasm_kernel.model.grants import GRANTS
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.units import parse_size
 
@@ -30,6 +31,8 @@ class Rules:
         snapshot_bytes: How much space they may take on the disk.
         checkpoint_bytes: How much space the checkpoints of one session may take, about.
         pip: Whether packages may be installed.
+        trust: Whether outputs may be shown as they are, by a grant or by the configuration.
+        grants: The only grants that may be given to notebooks, by the names of `grants.GRANTS`; None: all of them.
         user_configuration: Whether configuration files of the user's own are read.
         image: The key of the only image that may be used or built; empty: any.
         image_cache: The folder of the image that all users share; empty: each has a cache.
@@ -43,6 +46,8 @@ class Rules:
     snapshot_bytes: int | None = None
     checkpoint_bytes: int | None = None
     pip: bool = True
+    trust: bool = True
+    grants: frozenset[str] | None = None
     user_configuration: bool = True
     image: str = ""
     image_cache: str = ""
@@ -53,6 +58,12 @@ class Rules:
     def bounds_snapshots(self) -> bool:
         """Whether snapshots are bounded at all."""
         return self.snapshots is not None or self.snapshot_bytes is not None
+
+    def forbids(self, grant: str) -> str:
+        """The file that does not let notebooks have a grant; empty when they may."""
+        if grant == "trust" and not self.trust:
+            return self.sources["trust"]
+        return self.sources["grants"] if self.grants is not None and grant not in self.grants else ""
 
     def given(self) -> dict[str, Any]:
         """Every rule that is set, by the name it has in the file."""
@@ -76,6 +87,12 @@ def _yes_or_no(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ConfigurationError(f"it is {value!r}; write true or false, without quotes")
     return value
+
+
+def _grants(value: Any) -> frozenset[str]:
+    if not isinstance(value, list) or not all(isinstance(name, str) and name in GRANTS for name in value):
+        raise ConfigurationError(f"it is {value!r}; write a list of those that may be given: {', '.join(GRANTS)}")
+    return frozenset(value)
 
 
 def _key(value: Any) -> str:
@@ -104,6 +121,8 @@ _RULES: dict[str, Callable[[Any], Any]] = {
     "snapshot_bytes": _size,
     "checkpoint_bytes": _size,
     "pip": _yes_or_no,
+    "trust": _yes_or_no,
+    "grants": _grants,
     "user_configuration": _yes_or_no,
     "image": _key,
     "image_cache": _absolute_folder,
@@ -186,6 +205,8 @@ def _stricter(one: Rules, other: Rules) -> Rules:
             raise unusable(
                 other.sources[name], f"{name} is {value!r}, but {one.sources[name]} says {before!r}; one must go"
             )
+        if isinstance(value, frozenset) and isinstance(before, frozenset):
+            value &= before
         if name not in one.sources or value < before:
             sources[name] = other.sources[name]
             if name in limits.LIMITS:

@@ -1,17 +1,47 @@
-"""Names the guest chose, made safe for the disk they end up on: Windows', a Mac's, ours. No I/O."""
+"""Names of files: which are the host's own, and those the guest chose, made safe for Windows, a Mac, us. No I/O."""
 
 from __future__ import annotations
 
 import os
 import re
 import unicodedata
+from collections.abc import Collection
 from urllib.parse import quote_from_bytes
 
+from wasm_kernel.model.records import is_uuid
+
+METADATA_NAME = ".metadata.json"
+STATE_FOLDER = ".wasm-kernel"
+HIDDEN = (METADATA_NAME, STATE_FOLDER)  # no guest sees a name that begins so, in any folder: `interposer`
+
+_UUID_LENGTH = 36
 _MAX_BYTES = 255  # of a name, where it is unpacked
 _FORBIDDEN = frozenset('<>:"/\\|?*')
 _JOINERS = frozenset("\u200c\u200d")  # emoji and some scripts need them
 _INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp", "Cn")  # control, direction, halves of characters, line ends, not assigned
+_LONGEST_MARK = " (1000000000)"
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)\s*(\.|\Z)", re.IGNORECASE)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a name begins with one of the host's own, or some file system may think so, however it is spelt."""
+    if name.isascii() and "\\" not in name:
+        return name.lower().startswith(HIDDEN)
+    spelt = (name, unicodedata.normalize("NFKD", name).casefold())
+    return any(_ascii_of(part).startswith(HIDDEN) for text in spelt for part in text.split("\\"))
+
+
+def is_session_folder(name: str, named: Collection[str] = ()) -> bool:
+    """Whether a name is hidden from sandboxes that are no session's: a UUID, or one of these, in small letters."""
+    if len(name) < _UUID_LENGTH and not named:
+        return False
+    plain = _ascii_of(unicodedata.normalize("NFKD", name).casefold()).partition(":")[0].rstrip(". ")
+    return is_uuid(plain) or plain in named
+
+
+def _ascii_of(name: str) -> str:
+    """A name without marks and what cannot be seen, in small letters."""
+    return "".join(c for c in name.replace("\u017f", "s").replace("\u212a", "k").lower() if c < "\x80")
 
 
 def text_of(name: str) -> str:
@@ -49,18 +79,21 @@ class Names:
     """Gives out safe names for one folder of an archive, each once, on systems that ignore case, too."""
 
     def __init__(self) -> None:
-        self._taken: dict[str, int] = {}
+        self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}  # the last one given to names that are the same when they are cut
 
     def take(self, name: str) -> str:
         """A safe name that nobody has; a number tells apart what would be the same."""
         safe = safe_name(name)
-        found, first = safe, _folded(safe)
-        number = self._taken.get(first, 1)
-        while _folded(found) in self._taken:
-            number += 1
-            found = fitted(safe, f" ({number})")
-        self._taken[first] = number
-        self._taken.setdefault(_folded(found), 1)
+        found = safe
+        if _folded(found) in self._taken:
+            alike = _folded(fitted(safe, _LONGEST_MARK))
+            number = self._numbers.get(alike, 1)
+            while _folded(found) in self._taken:
+                number += 1
+                found = fitted(safe, f" ({number})")
+            self._numbers[alike] = number
+        self._taken.add(_folded(found))
         return found
 
 

@@ -22,10 +22,13 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 class ExecutionPolicy:
     """What a guest may use. Every field says what it bounds, and what it does not.
 
+    Between cells, a notebook's background tasks and widgets together get, each minute, the output and displays of one
+    `execute`; and its time and fuel each minute, or per four times the timeout if that is longer (`model.budget`).
+
     Attributes:
         timeout_seconds: Wall-clock time of one `execute`. Past it the guest gets a TimeoutError, and
             `interrupt_grace_seconds` later it is stopped by force. Time spent waiting for `input()` counts.
-            `None`: no limit. It does not bound `complete`, `inspect` and `is_complete`, which have 10 s of their own.
+            `None`: no limit. `complete`, `inspect` and `is_complete` get this, and 10 s at most.
         fuel_budget: WebAssembly instructions of one `execute`, a deterministic bound on work. `None` (the
             default) runs the faster, unmetered module. A number needs the metered one, compiled on first need.
             Time in the host's file system and in `sleep` costs no fuel.

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from wasm_kernel.errors import WasmKernelError
+from wasm_kernel.model.names import is_hidden
 from wasm_kernel.model.records import BadRecord, format_time, is_session_id, is_uuid, parse_time
 
 TRIGGERS = ("session_close", "user", "checkpoint")
@@ -19,11 +20,14 @@ _MAX_MEMORY = 1 << 32
 _MAX_FILES = 1_000_000
 _ENTRY = struct.Struct("<IB")
 PAGES = 16  # in a chunk
+_CHUNK = 65536
 BASE = b"\xff" * HASH  # stands for a page as it is in the base memory, or zeros beyond
 _LENGTH = struct.Struct("<I")
 MOUNTS = ("app", "tmp")
 MAX_PATH = 4096
 PIECE = 1 << 20  # of a file, in a chunk
+_VALUES_OF_A_FILE = 8  # and its list
+_OTHER_VALUES = 1_000_000  # descriptors, and variables, whose types are written with commas and brackets
 _MAX_DESCRIPTOR = 2048  # as many as the filter knows
 _MAX_MOUNT = 32
 
@@ -186,11 +190,19 @@ def parse_snapshot(head: bytes) -> Snapshot:
     return snapshot
 
 
+def check_values(body: bytes, max_files: int) -> None:
+    """Refuse a body with more values than so many files have, before it is read: each takes far more than its text."""
+    (length,) = _LENGTH.unpack_from(body.ljust(_LENGTH.size, b"\0"))
+    text = body[_LENGTH.size : _LENGTH.size + length]
+    if sum(map(text.count, (b"[", b"{", b",", b":"))) > _VALUES_OF_A_FILE * max_files + _OTHER_VALUES:
+        raise BadSnapshot(f"it lists more than {max_files:,} files")
+
+
 def parse_manifest(head: bytes, body: bytes) -> Manifest:
     """A whole manifest, checked."""
     snapshot = parse_snapshot(head)
     found = _parse_body(body)
-    if snapshot.memory_bytes % 65536 or any(number >= snapshot.memory_bytes >> 16 for number in found["table"]):
+    if snapshot.memory_bytes % _CHUNK or any(number >= snapshot.memory_bytes // _CHUNK for number in found["table"]):
         raise BadSnapshot("its memory is not as large as its chunks say")
     return Manifest(snapshot, **found)
 
@@ -227,6 +239,8 @@ def _table(data: bytes) -> dict[int, tuple[bytes, ...]]:
         end = at + count * HASH
         if count not in (1, PAGES) or end > len(data):
             raise BadSnapshot("its table of chunks is cut short")
+        if number >= _MAX_MEMORY // _CHUNK:
+            raise BadSnapshot("its memory is not as large as its chunks say")
         found[number] = tuple(data[n : n + HASH] for n in range(at, end, HASH))
         at = end
     return found
@@ -295,7 +309,7 @@ def _opened_path(text: str) -> bytes:
 
 
 def _is_refused(part: bytes) -> bool:
-    return b"\0" in part or len(part) > 255 or part.lower().startswith(b".metadata.json")
+    return b"\0" in part or len(part) > 255 or is_hidden(part.decode("utf-8", "surrogateescape"))
 
 
 def _hex(text: str) -> bytes:

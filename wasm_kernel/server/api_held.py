@@ -22,7 +22,13 @@ from wasm_kernel.server.problems import Problem
 from wasm_kernel.sessions.catalog import create_session_folder
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.session import LiveSession
-from wasm_kernel.sessions.snapshots import fork_snapshot, get_snapshot, list_snapshots, open_from_snapshot
+from wasm_kernel.sessions.snapshots import (
+    fork_snapshot,
+    get_snapshot,
+    list_snapshots,
+    newest_snapshot,
+    open_from_snapshot,
+)
 
 LOGGER = SandboxLogger(level="error")
 OURS = {"api": True}  # marks a checkpoint that the next one replaces
@@ -126,9 +132,10 @@ def open_session(root: Path, session_id: str, terms: Terms, *, fresh: bool) -> O
         lock.release()
         raise
     try:
-        manifest = None if fresh or begins_afresh else open_from_snapshot(live)
-        if manifest is not None:
-            _check_memory(manifest.snapshot, live.policy)
+        known = None if fresh or begins_afresh else newest_snapshot(live.root, session_id)
+        if known is not None:
+            _check_memory(known, live.policy)
+        manifest = open_from_snapshot(live, known) if known is not None else None
     except BaseException:
         live.close()
         raise

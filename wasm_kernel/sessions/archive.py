@@ -226,7 +226,8 @@ def _adopt(folder: Path, data: bytes, archive: Path) -> None:
         raise BadArchive(f"{archive} holds a session.json that is no JSON object of reasonable size")
     if record is None:
         return
-    own = {"session_id", "created_at", "updated_at", "version"}
+    # Grants are given on this machine, by its user, and not by whoever made the archive.
+    own = {"session_id", "created_at", "updated_at", "version", "grants"}
     extra = {k: v for k, v in found.items() if k not in own}
     extra["imported_from"] = found.get("session_id") if isinstance(found.get("session_id"), str) else None
     record = record.touched(record.updated_at, **extra)

@@ -236,6 +236,12 @@ class Recorder:
             )
         if manifest.entry and manifest.snapshot.memory_bytes < self._sandbox.base_bytes:
             raise BadSnapshot(f"snapshot {manifest.snapshot.snapshot_id} has less memory than its image")
+        size, most = manifest.snapshot.memory_bytes, self._sandbox.policy.memory_bytes
+        if manifest.entry and size > most:  # before it is read: a few bytes on disk can be all of it
+            raise SandboxError(
+                f"snapshot {manifest.snapshot.snapshot_id} has {size:,} bytes of memory, and the limit is {most:,}; "
+                "raise memory_bytes, in a notebook with %session limits memory=…"
+            )
         with self._lock, self.store.hold():
             self._restore(manifest, reseed, ("app", "tmp") if files else ("tmp",))
 

@@ -35,7 +35,7 @@ class LiveSession:
     ) -> None:
         policy = administrator.permitted(policy)
         self.session_id, self.folder, self.policy = session_id, folder, policy
-        self.sandbox = Sandbox(img, folder, policy, packages.prepare(folder.parent, session_id))
+        self.sandbox = Sandbox(img, folder, policy, packages.prepare(folder.parent, session_id), in_session=True)
         self._lock = lock
         self._tell_limits()
         self._keeper = RecordKeeper(folder)

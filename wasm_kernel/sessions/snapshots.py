@@ -21,7 +21,16 @@ from wasm_kernel.host.ledger import lock_session, open_temporary, sync_folder
 from wasm_kernel.host.memory import CHUNK
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import check_session_id, is_uuid
-from wasm_kernel.model.snapshots import HASH, BadSnapshot, Manifest, Snapshot, chunks_of, parse_manifest, parse_snapshot
+from wasm_kernel.model.snapshots import (
+    HASH,
+    BadSnapshot,
+    Manifest,
+    Snapshot,
+    check_values,
+    chunks_of,
+    parse_manifest,
+    parse_snapshot,
+)
 from wasm_kernel.sessions import catalog
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.pruning import existing_root
@@ -264,6 +273,7 @@ def import_snapshot(
             if lengths[0] > _MAX_HEAD or lengths[1] > _MAX_BODY:
                 raise BadSnapshot(f"{source} has a manifest that is too long")
             head, body = (_exactly(packed, length) for length in lengths)
+            check_values(body, administrator.permitted(ExecutionPolicy()).max_files)
             manifest = parse_manifest(head, body)
             _check_room(manifest)
             needed, have = manifest.snapshot.image_key, image.parts().base.key

@@ -12,9 +12,5 @@ shown passes here on its way out. The rules:
 * Terminals get colours and simple movements, no other control sequences (`terminal`).
 * TeX gets no commands that make links or styles (`tex`).
 
-`Seal` puts it together, message by message. Once the person trusts a session, it is not asked any more.
+`messages.Seal` puts it together, message by message. Once the person trusts a session, it is not asked any more.
 """
-
-from wasm_kernel.kernel.seal.messages import Seal
-
-__all__ = ["Seal"]

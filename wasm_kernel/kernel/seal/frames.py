@@ -24,8 +24,14 @@ _OUTER_STYLE = "<style>html,body,iframe{margin:0;border:0;width:100%;height:100%
 _INNER_STYLE = "<style>html{background:#fff;color:#000;font:14px system-ui,sans-serif}body{margin:4px}</style>"
 _HEIGHT = re.compile(r"""[hH]eight["']?\s{0,5}[:=]\s{0,5}["']?(\d{2,4})(?:px|["',;}\s])""")
 _ALTAIR = re.compile(r'maybeLoadScript\("([a-z-]{1,20})", "([0-9.]{1,20})"\)')
+_FETCHES = re.compile(r"\b(?:src|href)=(?:[\"']|&quot;|&#39;|&#x27;)?https?://", re.IGNORECASE)
+_SHORT = 200_000  # a longer document brings what it needs
 _NOTE = (
     "This output brings scripts: they run in a frame of their own, without network. "
+    "<code>%session trust on</code> shows outputs as they are."
+)
+_NOTE_OF_NETWORK = (
+    "This output loads parts of itself from the network, which a sealed output does not have, so it may stay empty. "
     "<code>%session trust on</code> shows outputs as they are."
 )
 _NOTE_STYLE = "font-size:var(--jp-ui-font-size0,.75em);color:var(--jp-ui-font-color2,#767676);margin-top:2px"
@@ -36,13 +42,14 @@ def framed(document: str, height: int | None = None) -> str:
     inner = f"{_HEAD}{_BOTH}{_INNER_STYLE}{document}"
     outer = f"{_HEAD}{_BOTH}{_OUTER_STYLE}<iframe sandbox='allow-scripts' srcdoc='{_quoted(inner, chr(39))}'></iframe>"
     pixels = height or _height_of(document)
+    note = _NOTE_OF_NETWORK if len(document) < _SHORT and _FETCHES.search(document) else _NOTE
     # The box is what a person resizes: by its corner, which is why the frame leaves it free.
     return (
         f'<div style="height:{pixels}px;min-height:40px;resize:vertical;overflow:hidden;padding-bottom:8px;'
         'box-sizing:border-box">'
         '<iframe sandbox="allow-scripts" referrerpolicy="no-referrer" title="Output with scripts, sealed" '
         f'style="width:100%;height:100%;border:0;background:#fff" srcdoc="{_quoted(outer, chr(34))}"></iframe></div>'
-        f'<div style="{_NOTE_STYLE}">{_NOTE}</div>'
+        f'<div style="{_NOTE_STYLE}">{note}</div>'
     )
 
 
@@ -74,7 +81,7 @@ def vega() -> str:
 
 def _quoted(text: str, quote: str) -> str:
     """Text for an attribute between quotes of one kind."""
-    return text.replace("&", "&amp;").replace(quote, html.escape(quote))
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(quote, html.escape(quote))
 
 
 def _height_of(document: str) -> int:

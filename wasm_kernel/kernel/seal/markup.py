@@ -120,15 +120,16 @@ def sealed_inline(text: str) -> str:
 
 def sealed_svg(text: str) -> str:
     """An SVG picture as XML, without scripts and addresses."""
-    start, stop = text.find("<svg"), text.rfind("</svg>")
+    start, stop = text.find("<svg"), text.rfind(">") + 1
     if start < 0 or stop < start or len(text) > LONGEST:
         raise TooComplicated("it is no <svg> element, or a very long one")
-    text, styles = _without_styles(text[start : stop + len("</svg>")])
+    text, styles = _without_styles(text[start:stop])
     clean = _cleaned(text).replace("&nbsp;", "&#160;")
-    if not clean.startswith("<svg"):
-        raise TooComplicated("it is no <svg> element")
-    if 'xmlns="' not in clean.partition(">")[0]:
-        clean = clean.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    if not clean.startswith("<svg") or not clean.endswith("</svg>"):
+        raise TooComplicated("it is more than one <svg> element, or none")
+    for prefix, name in (("xmlns", "2000/svg"), ("xmlns:xlink", "1999/xlink")):  # XML wants them, HTML does without
+        if f' {prefix}="' not in clean.partition(">")[0]:
+            clean = clean.replace("<svg", f'<svg {prefix}="http://www.w3.org/{name}"', 1)
     sheet = "".join(stylesheets.scoped(_character_data(style), "wk-svg") for style in styles)
     if sheet:  # its own id in front, as in HTML: this may be put into a page
         scope = f"wk-{secrets.token_hex(4)}"

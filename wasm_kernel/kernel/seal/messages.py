@@ -13,6 +13,8 @@ from wasm_kernel.kernel.seal.widgets import NotCore, Widgets
 Message = dict[str, Any]
 _WIDGET, _CONTROL = "jupyter.widget", "jupyter.widget.control"
 _TYPES = ("stream", "display_data", "execute_result", "error")
+_TYPES_OF_MATCHES = "_jupyter_types_experimental"
+_OF_A_MATCH = {"start": int, "end": int, "text": str, "type": str, "signature": str}
 _PROTOTYPES = ("__proto__", "constructor", "prototype")
 
 
@@ -20,7 +22,6 @@ class Seal:
     """What one kernel's guest shows. Called on the sandbox's thread, and for replies on the main one."""
 
     def __init__(self) -> None:
-        self._streams = {"stdout": terminal.StreamFilter(), "stderr": terminal.StreamFilter()}
         self._widgets = Widgets(self._output)
         self._controls: set[str] = set()
 
@@ -28,15 +29,6 @@ class Seal:
         """The guest starts afresh: it has no widgets."""
         self._widgets.forget()
         self._controls.clear()
-
-    def text(self, name: str, text: str) -> str:
-        """A piece of a stream; a sequence that is cut waits for the rest."""
-        return self._streams[name].write(text) if name in self._streams else terminal.defused(text)
-
-    def error(self, event: wire.ErrorRaised) -> wire.ErrorRaised:
-        """An exception: its lines are coloured for a terminal."""
-        lines = [terminal.defused(line) for line in event.traceback]
-        return wire.ErrorRaised(terminal.defused(event.ename), terminal.defused(event.evalue), lines)
 
     def bundle(self, data: Mapping[str, Any], *, frame: bool = True) -> Message:
         """A mime bundle. A widget that was not opened is named instead."""
@@ -82,7 +74,7 @@ class Seal:
             if result.get("status") == "ok" and isinstance(result.get("data"), dict):
                 kept[name] = {"status": "ok", "data": self.bundle(result["data"], frame=False), "metadata": {}}
             else:
-                kept[name] = {"status": "error", **_error(result)}
+                kept[name] = {"status": "error", **terminal.defused_error(result)}
         return kept
 
     def inspection(self, reply: Message) -> Message:
@@ -90,6 +82,25 @@ class Seal:
         data = reply.get("data")
         shown = self.bundle(data, frame=False) if isinstance(data, dict) else {}
         return {"status": "ok", "found": reply.get("found") is True, "data": shown, "metadata": {}}
+
+    def completion(self, reply: Message) -> Message:
+        """What a name may go on with: texts and places, nothing else."""
+        matches, metadata = reply.get("matches"), reply.get("metadata")
+        types = metadata.get(_TYPES_OF_MATCHES) if isinstance(metadata, dict) else None
+        described = [
+            {key: value for key, value in item.items() if key in _OF_A_MATCH and type(value) is _OF_A_MATCH[key]}
+            for item in (types if isinstance(types, list) else ())
+            if isinstance(item, dict)
+        ]
+        places = {key: reply[key] for key in ("cursor_start", "cursor_end") if type(reply.get(key)) is int}
+        return {
+            "status": "ok",
+            "matches": [m for m in matches if isinstance(m, str)] if isinstance(matches, list) else [],
+            "cursor_start": 0,
+            "cursor_end": 0,
+            **places,
+            "metadata": {_TYPES_OF_MATCHES: described} if described else {},
+        }
 
     # ---- widgets
 
@@ -108,6 +119,12 @@ class Seal:
         if comm_id in self._controls:
             return self._states(event, comm_id, data)
         return self._changed(event, comm_id, data)
+
+    def opened_by_front_end(self, content: Mapping[str, Any]) -> None:
+        """A page asks for all widgets, or has made one: what the guest answers there is expected."""
+        comm_id, data = content.get("comm_id"), content.get("data")
+        if isinstance(comm_id, str) and isinstance(data, dict):
+            self._opened(wire.Comm("comm_open", dict(content)), comm_id, data)
 
     def _opened(self, event: wire.Comm, comm_id: str, data: Message) -> wire.Comm | None:
         target, state = event.content.get("target_name"), data.get("state")
@@ -175,7 +192,7 @@ class Seal:
             text = output.get("text")
             return {"output_type": kind, "name": name, "text": terminal.defused(text if isinstance(text, str) else "")}
         if kind == "error":
-            return {"output_type": kind, **_error(output)}
+            return {"output_type": kind, **terminal.defused_error(output)}
         if kind in _TYPES and isinstance(output.get("data"), dict):
             count = output.get("execution_count")
             number = {"execution_count": count if type(count) is int else None} if kind == "execute_result" else {}
@@ -183,13 +200,6 @@ class Seal:
             about = bundles.sealed_metadata(metadata) if isinstance(metadata, dict) else {}
             return {"output_type": kind, "data": data, "metadata": about, **number}
         return {"output_type": "stream", "name": "stderr", "text": "[an output of an unknown kind]"}
-
-
-def _error(content: Mapping[str, Any]) -> Message:
-    lines = content.get("traceback")
-    traceback = [terminal.defused(line) for line in lines if isinstance(line, str)] if isinstance(lines, list) else []
-    named = {key: terminal.defused(str(content.get(key, ""))) for key in ("ename", "evalue")}
-    return {**named, "traceback": traceback}
 
 
 def _paths(data: Message, event: wire.Comm) -> list[list[Any]]:

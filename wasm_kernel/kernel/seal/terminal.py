@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 # Colours, moving the cursor, erasing: what progress bars and tracebacks use. Not: questions to the terminal (it would
 # answer as if the person had typed), titles, the clipboard, hyperlinks whose target nobody sees.
@@ -16,6 +18,14 @@ def defused(text: str) -> str:
     if "\x1b" not in text and text.isascii():
         return text
     return _CONTROLS.sub(lambda found: found[1] or "", text)
+
+
+def defused_error(content: Mapping[str, Any]) -> dict[str, Any]:
+    """An exception as messages have it: its name, its text, the lines of its traceback."""
+    lines = content.get("traceback")
+    traceback = [defused(line) for line in lines if isinstance(line, str)] if isinstance(lines, list) else []
+    named = {key: defused(str(content.get(key, ""))) for key in ("ename", "evalue")}
+    return {**named, "traceback": traceback}
 
 
 class StreamFilter:

@@ -154,7 +154,7 @@ def _model(state: Mapping[str, Any]) -> _Model:
     """What a state says it is. `NotCore` unless it is one of ipywidgets' own, with the view that belongs to it."""
     for key in ("_model_module", "_view_module"):
         module = state.get(key)
-        if module not in _CORE and not (key == "_view_module" and module is None):
+        if module not in _CORE and not (key == "_view_module" and not module and not state.get("_view_name")):
             raise NotCore(str(module)[:100])
     name, view = state.get("_model_name"), state.get("_view_name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -165,7 +165,7 @@ def _model(state: Mapping[str, Any]) -> _Model:
         raise NotCore(f"{name} with a view that is not its own")
     for key in ("_model_module_version", "_view_module_version"):
         version = state.get(key)
-        if version is not None and not (isinstance(version, str) and _VERSION.fullmatch(version)):
+        if version and not (isinstance(version, str) and _VERSION.fullmatch(version)):
             raise NotCore(f"{name} of a strange version")
     return _Model(name)
 

@@ -1,0 +1,227 @@
+"""Going on after the cell has ended: printing, showing and computing from tasks, as if each turn were a cell of its own.
+
+The scene gives the guest turns between cells as the kernel does, only without a pause, for a moment that is much
+shorter than the window of any budget. So all of it together may use what one cell may.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import Any
+
+import pytest
+
+from tests.attacks import guards
+from tests.attacks.harness import Attack, AttackTests, Family, Scene
+from wasm_kernel import ExecutionPolicy, InputRequest, SandboxResult, Stream
+from wasm_kernel.kernel import open_comms
+from wasm_kernel.kernel.outputs import Outputs
+from wasm_kernel.model.budget import BackgroundBudget, Budget
+from wasm_kernel.sessions.sandboxes import ready_image
+
+_SECONDS, _GRACE = 0.2, 0.2  # of a cell
+_STREAM, _DISPLAY = 20_000, 50_000
+_NOTICES = 1500  # a sentence for each thing that was too much
+_MOMENT = 1.5
+_FUEL = 50_000_000
+
+
+class _BackgroundScene(Scene):
+    """Tight limits, and turns for tasks when the cell is over."""
+
+    limits = {
+        "timeout_seconds": _SECONDS,
+        "interrupt_grace_seconds": _GRACE,
+        "stdout_max_bytes": _STREAM,
+        "stderr_max_bytes": _STREAM,
+        "display_max_bytes": _DISPLAY,
+    }
+
+    def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
+        self.events.clear()
+        used = self._give_turns()
+        sizes = {"stdout": 0, "stderr": 0, "shown": 0}
+        notices = 0
+        for event in self.events:
+            if isinstance(event, Stream):
+                sizes[event.name] += len(event.text.encode())
+                notices += event.text.count("[wasm-kernel: ")
+            else:
+                sizes["shown"] += _weight(event.prompt if isinstance(event, InputRequest) else event.__dict__)
+        most = {"stdout": _STREAM + _NOTICES, "stderr": _STREAM + _NOTICES, "shown": _DISPLAY + 5000}
+        found = [f"{size} bytes of {what}" for what, size in sizes.items() if size > most[what]]
+        if used > 2 * _SECONDS + _GRACE + 0.3:  # a turn may begin while something is left
+            found.append(f"{used:.1f} s in the guest")
+        if notices > 3:
+            found.append(f"{notices} notices")
+        return found
+
+    def _give_turns(self) -> float:
+        """Seconds that the guest took."""
+        end, used = time.monotonic() + _MOMENT, 0.0
+        while time.monotonic() < end:
+            began = time.monotonic()
+            self.sandbox._sandbox.ask({"op": "pump"}, on_event=self.events.append)
+            used += time.monotonic() - began
+            time.sleep(0.003)
+        return used
+
+
+def _weight(value: Any) -> int:
+    return len(json.dumps(value, default=str))
+
+
+def _unlimited(policy: ExecutionPolicy) -> BackgroundBudget:
+    """No budget, as it was when each turn had a new one."""
+    output = {name: Budget(1 << 60, 60) for name in ("stdout", "stderr", "display")}
+    return BackgroundBudget(output, Budget(math.inf, 60), Budget(math.inf, 60))
+
+
+def _no_budget() -> Any:
+    return guards.patched((BackgroundBudget, "of", _unlimited))
+
+
+_WORDS = """
+import asyncio, os, sys, _host, wasm_guest.wire as wire
+from IPython.display import display
+def send(event):
+    try: _host.call(wire.encode_event(event))
+    except OSError: pass
+"""
+
+
+def _task(name: str, body: str) -> Attack:
+    """A task that does something in every step; the cell itself leaves it at rest."""
+    lines = "\n".join(f"        {line}" for line in body.splitlines())
+    code = f"{_WORDS}\nasync def go():\n    await asyncio.sleep(0.1)\n    while True:\n{lines}\n"
+    return Attack(name, code + "        await asyncio.sleep(0)\ntask = asyncio.create_task(go())")
+
+
+_ATTACKS = [
+    _task("printing", "print('x' * 1000)"),
+    _task("printing to stderr", "print('x' * 1000, file=sys.stderr)"),
+    _task("printing much at once", "print('x' * 15_000)"),
+    _task("raw writes", "os.write(1, b'x' * 1000)"),
+    _task("bytes that are no UTF-8", "os.write(1, b'\\xff' * 1000)"),
+    _task("displays", "display({'text/plain': 'x' * 1000}, raw=True)"),
+    _task("updates", "send(wire.UpdateDisplay({'text/plain': 'x' * 1000}, {}, {'display_id': 'd'}))"),
+    _task("errors", "send(wire.ErrorRaised('E', 'v' * 1000, []))"),
+    _task("comm messages", "send(wire.Comm('comm_msg', {'comm_id': 'c', 'data': 'x' * 1000}))"),
+    _task("comm buffers", "send(wire.Comm('comm_msg', {'comm_id': 'c'}, {}, (bytes(1000),) * 20))"),
+    _task("questions", "send(wire.InputRequest('q' * 1000))"),
+    _task("small steps", "pass"),
+    _task("long steps", "for i in range(200_000): pass"),
+    _task("steps in C", "sum(range(1_000_000))"),
+    _task("sleeping without await", "import time; time.sleep(0.1)"),
+    _task("steps that do not end", "async def hang():\n    while True: pass\nasyncio.create_task(hang())"),
+    _task("catching the time limit", "while True:\n    try:\n        while True: pass\n    except BaseException: pass"),
+    Attack(
+        "callbacks",
+        f"{_WORDS}\nloop = asyncio.get_event_loop()\n"
+        "def go():\n    for i in range(500_000): pass\n    loop.call_later(0.001, go)\nloop.call_later(0.1, go)",
+    ),
+]
+
+
+class TestWorkBetweenCells(AttackTests):
+    family = Family(_BackgroundScene, _ATTACKS, _no_budget)
+
+
+# ---- fuel
+
+
+class _FuelScene(Scene):
+    """Little fuel; a task writes down each piece of work it has done."""
+
+    limits = {"fuel_budget": _FUEL, "timeout_seconds": None}
+
+    def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
+        end = time.monotonic() + _MOMENT
+        while time.monotonic() < end:
+            self.sandbox._sandbox.ask({"op": "pump"})
+        pieces = len((self.workspace / "done").read_bytes()) if (self.workspace / "done").exists() else 0
+        return [f"{pieces} pieces of work were done"] if pieces > _PIECES else []
+
+
+_PIECES = 60  # of about three million instructions each
+_WORK = "for i in range(3_000): pass\nwith open('/app/done', 'ab') as f: f.write(b'.')"
+
+
+@pytest.mark.metered
+class TestBurnFuelBetweenCells(AttackTests):
+    family = Family(
+        _FuelScene,
+        [
+            _task("small steps", _WORK),
+            _task("steps in C", _WORK.replace("for i in range(3_000): pass", "sum(range(3_000))")),
+        ],
+        _no_budget,
+    )
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def loaded(cls) -> None:
+        """The metered module is loaded once per process; its descriptors are no leak."""
+        ready_image(metered=True).modules(metered=True)
+
+
+# ---- open comms: what the host remembers of them
+
+
+class _CommScene(Scene):
+    """Few comms with short names, or any. The kernel's own outputs keep what the guest opens."""
+
+    limits = {"display_max_bytes": 1 << 28}
+
+    def __init__(self, folder: Any, guarded: bool) -> None:
+        super().__init__(folder, guarded)
+        if guarded:
+            self.stack.enter_context(guards.patched((open_comms, "MOST", 100)))
+
+    def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
+        end = time.monotonic() + 0.4
+        while time.monotonic() < end:
+            self.sandbox._sandbox.ask({"op": "pump"}, on_event=self.events.append)
+            time.sleep(0.05)
+        sent: list[str] = []
+        outputs = Outputs(lambda parent, kind, content, *rest: sent.append(kind), lambda work: None)
+        for event in self.events:
+            outputs.show(event, {}, number=1)
+        kept = sum(len(comm_id) + len(target) for comm_id, target in outputs.comms.known().items())
+        found = [f"{kept} characters are kept"] if kept > 100 * 2 * 200 else []
+        if len(outputs.comms.known()) > 100:
+            found.append(f"{len(outputs.comms.known())} comms are kept")
+        if sent.count("comm_open") > 200:
+            found.append(f"{sent.count('comm_open')} were sent on")
+        return found
+
+
+def _opening(name: str, comm_id: str, target: str = "'t'", times: int = 500) -> Attack:
+    frame = f"wire.Comm('comm_open', {{'comm_id': {comm_id}, 'target_name': {target}}})"
+    return Attack(name, f"{_WORDS}\nfor n in range({times}): send({frame})")
+
+
+_OPENINGS = [
+    _opening("many", "str(n)"),
+    _opening("long ids", "str(n) + 'x' * 100_000", times=20),
+    _opening("long targets", "str(n)", "'x' * 100_000", times=20),
+    Attack(
+        "ipywidgets",
+        "from ipywidgets import IntSlider\nkept = [IntSlider() for n in range(100)]",
+    ),
+    _task(
+        "from a task",
+        "for n in range(300): send(wire.Comm('comm_open', {'comm_id': os.urandom(8).hex(), 'target_name': 't'}))",
+    ),
+]
+
+
+class TestOpenManyComms(AttackTests):
+    family = Family(
+        _CommScene,
+        _OPENINGS,
+        lambda: guards.patched((open_comms, "MOST", 1 << 60), (open_comms, "LONGEST", 1 << 60)),
+        in_depth=[_opening("a target that is no text", "str(n)", "['x' * 100_000]", times=20)],
+    )

@@ -1,0 +1,95 @@
+"""Questions to the person, on the stdin channel: the guest's (`input()`), and the host's own.
+
+One is open at a time. An answer counts only for the question that it answers: what came before the question was sent is
+thrown away, and so is what names another one. JupyterLab names the question; clients that are made with jupyter_client
+name none, but do not send what was typed for a question that another one has followed. While the host asks, the guest
+cannot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import zmq
+
+from wasm_kernel.kernel.channels import readable
+from wasm_kernel.kernel.seal import terminal
+from wasm_kernel.model.grants import marked
+
+if TYPE_CHECKING:
+    from jupyter_client.session import Session
+
+Message = dict[str, Any]
+_PAUSE = 0.02  # seconds between looks at the channel
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who can be asked about a cell: whoever sits before the front end that sent it.
+
+    Attributes:
+        request: The execute_request.
+        ident: The front end's address.
+        waits: Whether an answer is still waited for.
+    """
+
+    request: Message
+    ident: Any
+    waits: Callable[[], bool]
+
+
+class Questions:
+    """The stdin channel.
+
+    Attributes:
+        guest_has_asked: Whether the guest has asked anything since the kernel started.
+        host_asks: Whether a question of the host's is open: the guest's must be refused.
+    """
+
+    def __init__(self, stdin: zmq.Socket[bytes], session: Session) -> None:
+        self._stdin, self._session = stdin, session
+        self._open = ""
+        self.guest_has_asked = False
+        self.host_asks = False
+
+    async def ask_for_guest(self, person: Person, prompt: str, *, password: bool) -> str | None:
+        """What the person typed for the guest; None: nobody waits for it any more."""
+        self.guest_has_asked = True
+        return await self._ask(person, marked(terminal.defused(prompt)), password=password)
+
+    async def ask_for_host(self, person: Person, prompt: str) -> str | None:
+        """What the person typed for the host; None: nobody waits for it any more, or another is still open."""
+        if self.host_asks:
+            return None
+        self.host_asks = True
+        try:
+            return await self._ask(person, prompt, password=False)
+        finally:
+            self.host_asks = False
+
+    async def _ask(self, person: Person, prompt: str, *, password: bool) -> str | None:
+        while readable(self._stdin):
+            self._stdin.recv_multipart()  # an answer to an earlier question
+        content = {"prompt": prompt, "password": password}
+        sent = self._session.send(self._stdin, "input_request", content, person.request, ident=person.ident)
+        assert sent is not None
+        question = self._open = sent["header"]["msg_id"]
+        while self._open == question and person.waits():
+            if not readable(self._stdin):
+                await asyncio.sleep(_PAUSE)
+                continue
+            with contextlib.suppress(Exception):  # a forged or broken reply
+                _, reply = self._session.recv(self._stdin, zmq.NOBLOCK)
+                assert reply is not None
+                if _answers(reply, question, person.request["header"]["msg_id"]):
+                    return str(reply["content"].get("value", ""))
+        return None
+
+
+def _answers(reply: Message, question: str, cell: str) -> bool:
+    """Whether somebody typed this for the question, as far as the front end tells; some name the cell instead."""
+    return reply["msg_type"] == "input_reply" and reply["parent_header"].get("msg_id") in (None, "", question, cell)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from wasm_kernel.server.extension import WasmKernelExtension
 
 _MAX_BODY = 1 << 16  # of requests that need none
+_READ_ON = 16 << 20  # bytes of a refused upload that are read, and thrown away
 _NO_LIMIT = 1 << 60  # uploads: the quota is the limit, not the server's for what it keeps in memory
 _TRUE, _FALSE = ("1", "true", "yes"), ("0", "false", "no", "")
 
@@ -167,6 +168,8 @@ class FileHandler(SessionHandler):
     _etag: str | None = None
     _promised = 0
     _replaces: int | None = None
+    _refused: Problem | None = None
+    _unread = 0  # bytes of a refused upload that are still taken
 
     def initialize(self, name: str) -> None:
         """For each request."""
@@ -185,8 +188,11 @@ class FileHandler(SessionHandler):
             raise Problem(403, "uploading needs the server's token, or a login")
         if not await ensure_async(self.authorizer.is_authorized(self, self.current_user, "write", self.auth_resource)):
             raise Problem(403, f"User is not authorized to write on resource: {self.auth_resource}.")
-        await self._begin(*self.path_args)
         connection.set_max_body_size(_NO_LIMIT)
+        try:
+            await self._begin(*self.path_args)
+        except Problem as e:
+            self._refuse(e)
 
     def compute_etag(self) -> str | None:
         """The file's version, not a hash of the answer."""
@@ -339,8 +345,23 @@ class FileHandler(SessionHandler):
         self._promised += more
         self.ours.reservations.change(session_id, more)
 
+    def _refuse(self, problem: Problem) -> None:
+        """Answer that an upload is refused: now, or, if there is little more of it, when it has all come.
+
+        Who still sends when the connection is closed does not get to read why.
+        """
+        length = self._content_length()
+        self._refused, self._unread = problem, _READ_ON
+        if length is not None and length > _READ_ON:
+            raise problem
+
     async def data_received(self, chunk: bytes) -> None:
         """A part of the body."""
+        if self._refused is not None:
+            self._unread -= len(chunk)
+            if self._unread < 0 and not self._finished:
+                self.send_error(self._refused.status_code, exc_info=(Problem, self._refused, None))
+            return
         if self._upload is None:
             return
         self._buffer += chunk
@@ -353,6 +374,9 @@ class FileHandler(SessionHandler):
                     raise Problem(413, "the session, or the server's disk, has no room for more, or for one so large")
                 if len(self._buffer) >= BLOCK:
                     await self._write()
+        except Problem as e:
+            await self._discard()
+            self._refused, self._unread = e, _READ_ON
         except Exception as e:  # noqa: BLE001 - tornado would end the connection without an answer
             await self._discard()
             self.log_exception(type(e), e, e.__traceback__)
@@ -391,6 +415,8 @@ class FileHandler(SessionHandler):
     @authorized
     async def put(self, session_id: str, path: str) -> None:
         """Put a file there, all of it or nothing; the body was received. ``overwrite=1``: also where there is one."""
+        if self._refused is not None:
+            raise self._refused
         upload = self._upload
         if upload is None:
             return

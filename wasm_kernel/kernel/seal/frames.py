@@ -10,7 +10,7 @@ import html
 import json
 import re
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 _POLICY = (
@@ -74,7 +74,7 @@ def with_vega(document: str) -> str:
 @lru_cache(maxsize=1)
 def vega() -> str:
     """Vega, Vega-Lite and vega-embed as script elements: in a frame nothing can be fetched."""
-    folder = resources.files(__package__) / "vega"
+    folder = Path(__file__).parent / "vega"
     names = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
     return "".join(f"<script>{(folder / name).read_text('utf-8')}</script>" for name in names)
 

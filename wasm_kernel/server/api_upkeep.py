@@ -42,8 +42,14 @@ def prune(root: Path, wanted: Mapping[str, Any], archive_folder: Path | None, *,
     found = survey(root)
     decided = plan_prune(root, policy, max_deletions=wanted.get("max_deletions"), found=found)
     only = wanted.get("only")
-    if only is not None:
-        decided = replace(decided, remove=[d for d in decided.remove if d.session_id in set(only)])
+    if only is not None:  # nor is anything told of others: whoever asks about few does not read of thousands
+        few = set(only)
+        decided = replace(
+            decided,
+            remove=[d for d in decided.remove if d.session_id in few],
+            keep=[d for d in decided.keep if d.session_id in few],
+            skip=[d for d in decided.skip if d.session_id in few],
+        )
     forgotten = _long_deleted(root, policy, only)
     told = [
         *(_told(root, d, "archive" if archive else "delete") for d in decided.remove),

@@ -179,10 +179,12 @@ class Notebook:
         self.lab, self.page, self.shots, self.name = lab, page, shots, name
 
     @classmethod
-    def make(cls, lab: Lab, page: Page, shots: Path, name: str, cells: tuple[str, ...]) -> Notebook:
+    def make(
+        cls, lab: Lab, page: Page, shots: Path, name: str, cells: tuple[str, ...], kernel: str = "wasm"
+    ) -> Notebook:
         """Write a notebook and open it. An empty cell at its end is there to type into."""
         content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in (*cells, "")])
-        content.metadata["kernelspec"] = {"name": "wasm", "display_name": "wasm", "language": "python"}
+        content.metadata["kernelspec"] = {"name": kernel, "display_name": kernel, "language": "python"}
         nbformat.write(content, lab.notebooks / name)
         notebook = cls(lab, page, shots, name)
         notebook.open()

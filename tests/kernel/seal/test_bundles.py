@@ -125,6 +125,9 @@ def test_charts_are_drawn_in_a_frame(mime: str) -> None:
         "[x](&#106;avascript:alert(1))",
         "```\n```\n<script>alert(1)</script>",
         "`<script>`<script>alert(1)</script>",
+        "```mermaid\ngraph TD; A-->B\n```",
+        "``` mermaid\ngraph TD; A-->B\n```",
+        "~~~mermaid\ngraph TD; A-->B\n~~~",
     ],
 )
 def test_markdown_with_more_than_text_becomes_html(text: str) -> None:

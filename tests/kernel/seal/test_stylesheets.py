@@ -20,7 +20,7 @@ def _one_line(css: str) -> str:
         ("body.dark .x{color:red}", "body.dark :where(#S) .x{color:red}"),
         (':root[data-x="1 2"] .x{color:red}', ':root[data-x="1 2"] :where(#S) .x{color:red}'),
         ("@media (min-width: 3px){.a{color:red}}", "@media (min-width: 3px){:where(#S) .a{color:red} }"),
-        ("@keyframes k{from{top:0}to{top:1px}}", "@keyframes k{from{top:0}to{top:1px}}"),
+        ("@keyframes k{from{top:0}to{top:1px}}", "@layer wk{@keyframes k{from{top:0}to{top:1px}}}"),
         ("/* hi */ .a{color:red}", ":where(#S) .a{color:red}"),
         (".a{width:calc(1px + 2px)}", ":where(#S) .a{width:calc(1px + 2px)}"),
         (".a{background:url('data:image/png;base64,AA')}", ':where(#S) .a{background:url("data:image/png;base64,AA")}'),

@@ -145,7 +145,7 @@ def _svg(text: str, frame: bool) -> Bundle:
 
 def _markdown(text: str, frame: bool) -> Bundle:
     """Front ends let HTML in Markdown through, each as its own parser sees it: so it is made HTML here, by ours."""
-    if _PLAIN_MARKDOWN.fullmatch(text) and "```mermaid" not in text:
+    if _PLAIN_MARKDOWN.fullmatch(text) and "mermaid" not in text:  # diagrams of those have styles that fetch
         return {"text/markdown": tex.defused(text)}
     return {"text/html": markup.sealed_html(_rendered(text))}
 

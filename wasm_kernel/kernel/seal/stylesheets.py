@@ -157,7 +157,8 @@ def _rules(rules: Iterable[Any], depth: int = 0) -> str:
             if rule.lower_at_keyword in _GROUPS:
                 kept.append(f"@{rule.lower_at_keyword}{prelude}{{{_rules(inner, depth + 1)}}}\n")
             elif rule.lower_at_keyword in _KEYFRAMES:
-                kept.append(f"@{rule.lower_at_keyword}{prelude}{{{_frames(inner)}}}\n")
+                # Their names are the whole page's; in a layer they do not replace its own.
+                kept.append(f"@layer wk{{@{rule.lower_at_keyword}{prelude}{{{_frames(inner)}}}}}\n")
     return "".join(kept)
 
 

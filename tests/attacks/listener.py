@@ -31,7 +31,7 @@ class Listener:
                 self.send_header("Access-Control-Allow-Origin", "*")
                 self.end_headers()
 
-            do_GET = do_HEAD = do_POST = do_OPTIONS = answer  # noqa: N815 - the names that http.server asks for
+            do_GET = do_HEAD = do_POST = do_OPTIONS = answer
 
             def log_message(self, format: str, *args: Any) -> None:
                 """Nobody reads it."""

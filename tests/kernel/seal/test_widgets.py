@@ -218,9 +218,7 @@ CONTROL = {"comm_id": "ctl", "target_name": "jupyter.widget.control", "data": {}
 def _all_at_once(seal: Seal, states: dict[str, Any], *buffers: bytes, paths: Any = ()) -> Comm | None:
     """What the guest answers to a page that asks for all widgets."""
     named = ("_model_name", "_model_module", "_model_module_version")
-    described = {
-        name: {**{key[1:]: state[key] for key in named}, "state": state} for name, state in states.items()
-    }
+    described = {name: {**{key[1:]: state[key] for key in named}, "state": state} for name, state in states.items()}
     data = {"method": "update_states", "states": described, "buffer_paths": list(paths)}
     return seal.comm(Comm("comm_msg", {"comm_id": "ctl", "data": data}, {}, buffers))
 

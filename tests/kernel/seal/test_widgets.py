@@ -299,3 +299,23 @@ def test_text_does_not_become_mathematics_by_a_link() -> None:
     state = _state("Link", _view_name=None, source=["IPY_MODEL_text", "value"], target=["IPY_MODEL_label", "value"])
     sent = _open(seal, "link", state)
     assert sent is not None and "target" not in sent.content["data"]["state"]
+
+
+@pytest.mark.parametrize("name", ["Audio", "Video"])
+def test_a_list_of_films_elsewhere_is_no_film(name: str) -> None:
+    playlist = b"#EXTM3U\n#EXTINF:5,\nhttp://evil/x.ts\n"
+    seal = Seal()
+    sent = _open(seal, "a", _state(name, format="mp4"), playlist)
+    assert sent is not None and sent.buffers == (b"",)
+    assert _update(seal, "a", {"value": playlist.decode()}) == {"value": ""}
+    assert _update(seal, "a", {"value": [playlist.decode()]}) == {"value": ""}
+    seal.opened_by_front_end(CONTROL)
+    states = {"a": _state(name, format="mp4")}
+    sent = _all_at_once(seal, states, playlist, paths=[["a", "value"]])
+    assert sent is not None and sent.buffers == (b"",)
+
+
+def test_a_style_is_short() -> None:
+    base = {"_model_module": "@jupyter-widgets/base", "_view_module": "@jupyter-widgets/base"}
+    sent = _open(Seal(), "l", _state("Layout", width="(" * 10**7, **base))
+    assert sent is not None and "width" not in sent.content["data"]["state"]

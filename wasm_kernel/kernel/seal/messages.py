@@ -159,7 +159,6 @@ class Seal:
         if data.get("method") != "update_states" or not isinstance(states, dict):
             return None
         kept: Message = {}
-        addresses = set()
         all_paths = _paths(data, event)
         for model_id, described in states.items():
             state = described.get("state") if isinstance(described, dict) else None
@@ -172,14 +171,12 @@ class Seal:
             except NotCore:
                 continue
             kept[model_id] = {**{key[1:]: value for key, value in named.items()}, "state": sealed}
-            if sealed.get("format") == "url":
-                addresses.add(model_id)
-        paths, buffers = [], []
+        paths: list[list[Any]] = []
+        buffers: list[bytes] = []
         for path, buffer in zip(all_paths, event.buffers, strict=False):
             if path[0] in kept:
                 paths.append(path)
-                stays = path[0] not in addresses or bundles.sealed_picture(bytes(buffer))
-                buffers.append(buffer if stays else b"")
+                buffers += self._widgets.media_stay(path[0], (buffer,))
         sealed_data = {"method": "update_states", "states": kept, "buffer_paths": paths}
         return _with(event, {"comm_id": comm_id, "data": sealed_data}, tuple(buffers))
 

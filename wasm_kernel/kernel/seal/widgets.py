@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wasm_kernel.kernel.seal import bundles, markup, stylesheets, tex
+from wasm_kernel.kernel.seal import markup, stylesheets, tex
 
 State = dict[str, Any]
 _BASE, _CONTROLS, _OUTPUT = "@jupyter-widgets/base", "@jupyter-widgets/controls", "@jupyter-widgets/output"
@@ -152,11 +152,11 @@ class Widgets:
         self._refused.pop(comm_id, None)
 
     def media_stay(self, comm_id: str, buffers: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        """The bytes of pictures and sounds; an address that leads elsewhere becomes nothing."""
+        """The bytes of pictures and sounds; what leads elsewhere becomes nothing."""
         model = self._models.get(comm_id)
-        if model is None or model.name not in _MEDIA or model.format != "url":
+        if model is None or model.name not in _MEDIA:
             return buffers
-        return tuple(b if bundles.sealed_picture(bytes(b)) else b"" for b in buffers)
+        return tuple(b if _is_medium(model, bytes(b)) else b"" for b in buffers)
 
     def _is_refused(self, child: Any) -> bool:
         return isinstance(child, str) and child.removeprefix("IPY_MODEL_") in self._refused
@@ -232,8 +232,16 @@ def _check_media(model: _Model, state: State, buffered: Collection[str]) -> None
         state.pop("format", None)  # an address must not be made of what came as a picture
         return
     model.format = given
-    if given == "url" and isinstance(state.get("value"), str) and not markup.is_media(state["value"]):
-        state["value"] = ""
+    if "value" in state:
+        text = state["value"] if isinstance(state["value"], str) else ""
+        state["value"] = text if _is_medium(model, text.encode("utf-8", "replace")) else ""
+
+
+def _is_medium(model: _Model, value: bytes) -> bool:
+    """Whether it is the picture, the sound or the film itself, or its address is."""
+    if model.format == "url":
+        return markup.is_media(value[:2000].decode("ascii", "replace"))
+    return not markup.is_playlist(value)
 
 
 def _is_number_format(value: Any) -> bool:
@@ -243,7 +251,7 @@ def _is_number_format(value: Any) -> bool:
 def _harmless_style(value: Any) -> bool:
     if not isinstance(value, str):
         return value is None or isinstance(value, bool | int | float)
-    return bool(stylesheets.declarations(f"color:{value}")) and ";" not in value
+    return len(value) < 1000 and ";" not in value and bool(stylesheets.declarations(f"color:{value}"))
 
 
 def _classes(value: Any) -> list[str]:

@@ -749,6 +749,7 @@ _COVERS = [
         "cover-class-of-lab",
         "<div class='jp-Dialog jp-mod-open' style='width: 100vw; height: 100vh; top: 0; left: 0'>x</div>",
         proof=COVERS,
+        in_depth="Lab places its dialogs otherwise",
     ),
     Payload(
         "cover-markdown", f"display(Markdown('<div style=\"position: fixed; {_ALL_OVER}\">x</div>'))", proof=COVERS
@@ -758,8 +759,14 @@ _COVERS = [
         "cover-widget-class",
         "b = w.HTML('x', layout=w.Layout(width='100vw', height='100vh'))\nb.add_class('jp-Dialog')\ndisplay(b)",
         proof=COVERS,
+        in_depth="Lab places its dialogs otherwise",
     ),
-    Payload("cover-button-icon", "display(w.Button(icon='x jp-Dialog', description=' '))", proof=COVERS),
+    Payload(
+        "cover-button-icon",
+        "display(w.Button(icon='x jp-Dialog', description=' '))",
+        proof=COVERS,
+        in_depth="Lab places its dialogs otherwise",
+    ),
     html("clobber-cookie", "<img name=cookie>", proof="() => typeof document.cookie !== 'string'"),
     html("clobber-by-form", "<form name=cookie></form>", proof="() => typeof document.cookie !== 'string'"),
 ]
@@ -1014,6 +1021,7 @@ _WIDGETS = [
         "view(model('HTMLModel', 'HTMLView', value='x', _dom_classes=['jp-Dialog', 'jp-mod-x']))",
         proof=COVERS,
         last=True,
+        in_depth="Lab places its dialogs otherwise",
     ),
     Payload(
         "raw-foreign-module",
@@ -1106,6 +1114,23 @@ PAYLOADS = [
 
 # For other front ends: one of each kind.
 WORST = [
-    "by-display", "isolated", "script", "iframe-srcdoc", "javascript", "markdown-html", "link-javascript", "latex-href",
-    "widget-html-later", "widget-output", "page", "style-import", "cover-fixed", "lab-command", "out-by-location",
-]  # fmt: skip
+    p
+    for p in PAYLOADS
+    if p.name
+    in (
+        "by-display",
+        "by-update",
+        "isolated",
+        "script",
+        "iframe-srcdoc",
+        "javascript",
+        "markdown-html",
+        "link-javascript",
+        "page",
+        "style-import",
+        "widget-html-later",
+        "widget-output",
+        "out-by-image",
+    )
+]
+NEEDING_ANYWIDGET = ("raw-foreign-module", "raw-foreign-module-css")

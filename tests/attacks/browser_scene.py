@@ -30,7 +30,13 @@ def install_unsealed_kernel(data: Path) -> None:
 
 
 class Scene:
-    """One page, in which attempts are made one after the other."""
+    """One page, in which attempts are made one after the other.
+
+    Attributes:
+        reached: The names of attempts that got what they wanted, at the end.
+        traits: The traits of widgets that made the page call somebody: ``Class.trait``.
+        seen: The texts of outputs that were looked at.
+    """
 
     def __init__(self, lab: Lab, page: Page, listener: Listener, shots: Path, kernel: str) -> None:
         self.lab, self.page, self.listener, self.shots, self.kernel = lab, page, listener, shots, kernel
@@ -39,16 +45,38 @@ class Scene:
         page.context.on("page", lambda opened: self._popups.append(opened))
         self._popups: list[Page] = []
         self._notebooks = 0
+        self.reached: set[str] = set()
+        self.traits: set[str] = set()
+        self.seen: list[str] = []
 
-    def reached(self) -> set[str]:
-        """The names of attempts that got what they wanted."""
+    def _reached(self) -> set[str]:
         files = {path.name.removeprefix("untitled.") for path in self.lab.notebooks.iterdir()}
         calls = {part for path in self.listener.paths for part in path.strip("/").split("/")[:2]}
         return files | calls | self._proven
 
+    def look_at(self, cells: list[str]) -> None:
+        """Run cells and read what they show, frames and all."""
+        notebook = self._open(cells)
+        notebook.run_all()
+        self._settle()
+        for number in range(1, len(cells) + 1):
+            texts = [
+                p.locator("body").inner_text() if isinstance(p, Frame) else p.inner_text()
+                for p in places(notebook.output(number))
+            ]
+            self.seen.append("\n".join(texts))
+        notebook.close()
+
+    def end(self) -> None:
+        """Close the page, and count."""
+        self.page.close()
+        self.listener.close()
+        self.reached = self._reached()
+        self.traits = {path.rpartition("/")[2] for path in self.listener.paths if path.startswith("/every-trait/")}
+
     def attempt(self, payloads: list[Payload], *more: str) -> None:
         """Run every cell, then do what each asks a person to do."""
-        notebook = self._notebook([p.cell(self.listener) for p in payloads] + list(more))
+        notebook = self._open([p.cell(self.listener) for p in payloads] + list(more))
         notebook.run_all()
         self._settle()
         for number, payload in enumerate(payloads, 1):
@@ -61,7 +89,7 @@ class Scene:
 
     def attempt_one_by_one(self, payloads: list[Payload]) -> None:
         """Run a cell, judge it, take its output away, and so on: what spoils the page for others."""
-        notebook = self._notebook([p.cell(self.listener) for p in payloads])
+        notebook = self._open([p.cell(self.listener) for p in payloads])
         run_cell(notebook, 0)
         for number, payload in enumerate(payloads, 1):
             run_cell(notebook, number)
@@ -74,7 +102,7 @@ class Scene:
 
     def attempt_by_reload(self, payloads: list[Payload]) -> None:
         """Run cells, save, forget what was reached, and load the page anew."""
-        notebook = self._notebook([p.cell(self.listener) for p in payloads])
+        notebook = self._open([p.cell(self.listener) for p in payloads])
         notebook.run_all()
         self._settle()
         notebook.save()
@@ -85,10 +113,17 @@ class Scene:
         self._settle()
         notebook.close()
 
-    def _notebook(self, cells: list[str]) -> Notebook:
+    def _open(self, cells: list[str]) -> Notebook:
         self._notebooks += 1
         name = f"{self.kernel}{self._notebooks}.ipynb"
-        return Notebook.make(self.lab, self.page, self.shots, name, (PRELUDE, *cells), kernel=self.kernel)
+        notebook = Notebook.write(self.lab, self.page, self.shots, name, (PRELUDE, *cells), self.kernel)
+        if self.page.url.startswith(f"{self.lab.url}lab"):
+            notebook.open()
+        else:  # Jupyter Notebook has a page for each
+            self.page.goto(f"{self.lab.url}notebooks/{name}?token={self.lab.token}")
+            self.page.wait_for_function("() => window.jupyterapp?.shell")
+            notebook.wait_for_kernel()
+        return notebook
 
     def _settle(self) -> None:
         """Wait until nothing more happens."""
@@ -97,13 +132,13 @@ class Scene:
         while time.monotonic() < since + _SETTLED:
             self.page.wait_for_timeout(100)
             self.page.evaluate("() => new Promise(done => requestIdleCallback(done, {timeout: 3000}))")
-            if (now := self.reached()) != before:
+            if (now := self._reached()) != before:
                 before, since = now, time.monotonic()
 
     def _proves(self, output: Locator, payload: Payload) -> bool:
         """Look a few times: widgets and pictures take a moment."""
-        for _ in range(5):
-            if (payload.proof and output.evaluate(payload.proof)) or payload.name in self.reached():
+        for _ in range(4):
+            if (payload.proof and output.evaluate(payload.proof)) or payload.name in self._reached():
                 return True
             self.page.wait_for_timeout(100)
         return False

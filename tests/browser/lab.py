@@ -62,8 +62,11 @@ class Lab:
 
 
 @contextlib.contextmanager
-def running_lab(folder: Path, log: Path, **extra: Any) -> Iterator[Lab]:
-    """Start JupyterLab with nothing of the user's own: settings, data and sessions live below ``folder``."""
+def running_lab(folder: Path, log: Path, app: str = "jupyterlab", **extra: Any) -> Iterator[Lab]:
+    """Start JupyterLab with nothing of the user's own: settings, data and sessions live below ``folder``.
+
+    ``app``: the module to start, ``notebook`` for Jupyter Notebook.
+    """
     notebooks, sessions, settings = (folder / name for name in ("notebooks", "sessions", "settings"))
     for path in (notebooks, sessions):
         path.mkdir(parents=True)
@@ -87,10 +90,10 @@ def running_lab(folder: Path, log: Path, **extra: Any) -> Iterator[Lab]:
         "ServerApp.port_retries": 500,  # a port that is taken leads to another; the server writes down which
         "ServerApp.log_level": "INFO",
         "IdentityProvider.token": token,
-        "LabApp.expose_app_in_browser": True,
+        f"{'JupyterNotebookApp' if app == 'notebook' else 'LabApp'}.expose_app_in_browser": True,
         **{f"ServerApp.{name}": value for name, value in extra.items()},
     }
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
+    command = [sys.executable, "-m", app, "--no-browser", "--allow-root"]
     with log.open("wb") as out:
         server = subprocess.Popen(
             [*command, *(f"--{name}={value}" for name, value in options.items())],
@@ -183,12 +186,19 @@ class Notebook:
         cls, lab: Lab, page: Page, shots: Path, name: str, cells: tuple[str, ...], kernel: str = "wasm"
     ) -> Notebook:
         """Write a notebook and open it. An empty cell at its end is there to type into."""
+        notebook = cls.write(lab, page, shots, name, cells, kernel)
+        notebook.open()
+        return notebook
+
+    @classmethod
+    def write(
+        cls, lab: Lab, page: Page, shots: Path, name: str, cells: tuple[str, ...], kernel: str = "wasm"
+    ) -> Notebook:
+        """A notebook that is not open yet."""
         content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in (*cells, "")])
         content.metadata["kernelspec"] = {"name": kernel, "display_name": kernel, "language": "python"}
         nbformat.write(content, lab.notebooks / name)
-        notebook = cls(lab, page, shots, name)
-        notebook.open()
-        return notebook
+        return cls(lab, page, shots, name)
 
     def open(self) -> None:
         """Open the notebook's file, and wait for its kernel."""

@@ -3,9 +3,9 @@
 Two frames, one in the other. A document cannot forbid itself to go to another address, which is a way out; the frame
 around it can (``frame-src``). Neither is ever ``allow-same-origin``: with it the scripts would be the page's own.
 
-No policy forbids calls between browsers (WebRTC), which reach any address. So the first script of a document takes them
-away. A frame within it would have its own again, if it had a document of its own: so none gets one, neither from the
-text here nor from scripts, by a policy for trusted types. What writes a document piece by piece is switched off with it.
+No policy forbids calls between browsers (WebRTC), which reach any address. So the first script of a document takes
+them away. A frame within it would have its own again, if it had a document of its own: so none gets one, neither from
+the text here nor from scripts, by a policy for trusted types. What writes a document piece by piece goes with it.
 """
 
 from __future__ import annotations

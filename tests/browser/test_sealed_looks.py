@@ -75,11 +75,11 @@ _SHOW_ALONE = """cell => {
     cell.classList.add('looked-at');
     cell.closest('.jp-Notebook').classList.add('looked-at');
 }"""
-# Numbers and ids with zeros over them.
+# Without what is another's in another session: numbers, ids, paths, and whether it is sealed.
 _SAME_TEXT = """output => {
+    const changing = /[0-9a-f]{6,}|\\d+( s)?|\\/\\S+|sealed|shown as they are/g;
     const walker = document.createTreeWalker(output, NodeFilter.SHOW_TEXT);
-    while (walker.nextNode())
-        walker.currentNode.data = walker.currentNode.data.replace(/[0-9a-f]{6,}|\\d/g, found => '0'.repeat(found.length));
+    while (walker.nextNode()) walker.currentNode.data = walker.currentNode.data.replace(changing, '0');
 }"""
 # Two pictures: by how many pixels their sizes differ, and which part of their pixels does so visibly.
 _DIFFERENCE = """async ([a, b]) => {
@@ -120,7 +120,7 @@ def _looks(lab: Lab, page: Page, shots: Path, kernel: str) -> Looks:
     for number, name in enumerate(CELLS, 1):
         notebook.cell(number).evaluate(_SHOW_ALONE)
         output = notebook.output(number).locator(".jp-Cell-outputArea")
-        if name in ("session", "session-limits", "pip"):
+        if name in ("statsmodels", "session", "session-limits", "pip"):
             output.evaluate(_SAME_TEXT)
         pictures[name] = output.screenshot(path=shots / f"looks-{name}-{kernel}.png", animations="disabled")
     notebook.panel.evaluate("p => p.querySelector('.jp-Notebook').classList.remove('looked-at')")

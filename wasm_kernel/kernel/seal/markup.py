@@ -115,10 +115,12 @@ def sealed_html(text: str) -> str:
         sheet = "".join(stylesheets.scoped(style, scope) for style in styles)
     if not styles and " style=" not in clean and " class=" not in clean and "<svg" not in clean:
         return clean
-    # Whatever the styles say, nothing inside is placed or painted outside this box. JupyterLab gives an output's last
-    # element a margin, which must be the one inside: the box keeps margins from becoming one.
-    sheet = f"<style>.jp-RenderedHTMLCommon>#{scope}>:last-child{{margin-bottom:.5em}}{sheet}</style>"
-    return f'<div id="{scope}" style="contain:layout paint;overflow:auto;margin-bottom:0">{sheet}{clean}</div>'
+    # JupyterLab gives the last element of an output a margin. It must be the one inside: the box below keeps margins
+    # apart. Its rule comes last, so that the first element is still the first.
+    last = f"<style>.jp-RenderedHTMLCommon>#{scope}>:nth-last-child(2){{margin-bottom:.5em}}</style>"
+    sheet = f"<style>{sheet}</style>" if sheet else ""
+    # Whatever the styles say, nothing inside is placed or painted outside this box.
+    return f'<div id="{scope}" style="contain:layout paint;overflow:auto;margin-bottom:0">{sheet}{clean}{last}</div>'
 
 
 def sealed_inline(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,18 +14,8 @@ from tests.attacks.browser_payloads import PRELUDE, Payload
 from tests.attacks.listener import Listener
 from tests.browser.lab import Lab, Notebook
 
-UNSEALED = "unsealed"
 _SETTLED = 2.0  # seconds in which nothing more was reached
 _AT_ONCE = 1500.0  # milliseconds for what a person does
-
-
-def install_unsealed_kernel(data: Path) -> None:
-    """A second kernel for this Lab, which lets outputs pass as they are."""
-    folder = data / "kernels" / UNSEALED
-    folder.mkdir(parents=True)
-    command = ["python", "-m", "wasm_kernel", "-f", "{connection_file}", "--WasmKernel.seal_outputs=False"]
-    spec = {"argv": command, "display_name": UNSEALED, "language": "python", "interrupt_mode": "message"}
-    (folder / "kernel.json").write_text(json.dumps(spec))
 
 
 class Scene:

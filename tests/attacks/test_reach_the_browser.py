@@ -24,10 +24,10 @@ from tests.attacks.browser_payloads import (
     WORST,
     Payload,
 )
-from tests.attacks.browser_scene import UNSEALED, Scene, install_unsealed_kernel
+from tests.attacks.browser_scene import Scene
 from tests.attacks.listener import Listener
 from tests.browser import chromium
-from tests.browser.lab import Lab, open_lab, running_browser, running_lab
+from tests.browser.lab import UNSEALED, Lab, install_unsealed_kernel, open_lab, running_browser, running_lab
 
 pytestmark = pytest.mark.timeout(600)
 ALL = [*PAYLOADS, *RELOADED]

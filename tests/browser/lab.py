@@ -25,6 +25,7 @@ import nbformat
 from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
 
 PATIENCE = 60.0  # seconds; the machine may be busy with something else
+UNSEALED = "unsealed"  # the name of a kernel
 LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
 _FLAGS = (
     "--no-sandbox",  # Chromium's own does not work as root; only our own pages are shown
@@ -115,6 +116,15 @@ def running_lab(folder: Path, log: Path, app: str = "jupyterlab", **extra: Any) 
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+
+
+def install_unsealed_kernel(data: Path) -> None:
+    """A second kernel for this Lab, which lets outputs pass as they are."""
+    folder = data / "kernels" / UNSEALED
+    folder.mkdir(parents=True)
+    command = ["python", "-m", "wasm_kernel", "-f", "{connection_file}", "--WasmKernel.seal_outputs=False"]
+    spec = {"argv": command, "display_name": UNSEALED, "language": "python", "interrupt_mode": "message"}
+    (folder / "kernel.json").write_text(json.dumps(spec))
 
 
 def write_settings(folder: Path) -> None:

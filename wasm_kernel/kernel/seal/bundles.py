@@ -22,6 +22,8 @@ _BASE64 = bytes(frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 _LENGTH = re.compile(r"\d{1,5}(?:\.\d{1,4})?(?:px|%|em)?")
 # What is lost when scripts are is a comfort here (a button that copies); in a frame it would look less as it should.
 _GOOD_WITHOUT_SCRIPTS = ("sk-top-container",)
+# Its script also looks whether the page is dark. A style can do that, too.
+_THEMES = ((".sk-global.light", ".sk-global"), (".sk-global.dark", 'body[data-jp-theme-light="false"] .sk-global'))
 _SCRIPT = re.compile(r"<script\b(?![^>]{0,200}\btype\s*=\s*[\"']?(?:application/(?:ld\+)?json|math/|text/plain))", re.I)
 _HANDLER = re.compile(r"<[a-z][^<>]{0,4000}?[\s/\"']on[a-z]{3,30}\s{0,20}=", re.I)
 _DOCUMENT_IN_FRAME = re.compile(r"<iframe\b[^<>]{0,4000}?\bsrcdoc\s{0,20}=", re.I)
@@ -135,6 +137,9 @@ def _html(text: str, frame: bool) -> Bundle:
         return _framed(frames.with_vega(text) if "vegaEmbed" in text else text)
     if "<iframe" in text:
         text = _FRAME.sub(_link_instead, text)
+    if "sk-global" in text:
+        for theme, selector in _THEMES:
+            text = text.replace(theme, selector)
     return {"text/html": markup.sealed_html(text)}
 
 

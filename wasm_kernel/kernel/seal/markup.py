@@ -115,9 +115,10 @@ def sealed_html(text: str) -> str:
         sheet = "".join(stylesheets.scoped(style, scope) for style in styles)
     if not styles and " style=" not in clean and " class=" not in clean and "<svg" not in clean:
         return clean
-    sheet = f"<style>{sheet}</style>" if sheet else ""
-    # Whatever the styles say, nothing inside is placed or painted outside this box.
-    return f'<div id="{scope}" style="contain:layout paint;overflow:auto">{sheet}{clean}</div>'
+    # Whatever the styles say, nothing inside is placed or painted outside this box. JupyterLab gives an output's last
+    # element a margin, which must be the one inside: the box keeps margins from becoming one.
+    sheet = f"<style>.jp-RenderedHTMLCommon>#{scope}>:last-child{{margin-bottom:.5em}}{sheet}</style>"
+    return f'<div id="{scope}" style="contain:layout paint;overflow:auto;margin-bottom:0">{sheet}{clean}</div>'
 
 
 def sealed_inline(text: str) -> str:

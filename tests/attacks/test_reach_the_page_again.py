@@ -55,6 +55,8 @@ change(m, value='''{img}''')
 """,
     # ipywidgets shows errors as HTML.
     "error-of-a-format": "view(model('IntSlider', value=1, min=0, max=5, step=1, orientation='horizontal', readout_format='''{img}'''))",
+    "error-of-numbers": "view(model('FloatsInput', value=[1], format='''{img}''', tag_style='', allow_duplicates=True))",
+    "error-of-a-picture": "view(model('ToggleButton', value=True, button_style='', icon='''{img}'''))",
     "error-of-a-model": "m = model('NoSuch')\nchange(m, msg='''{img}''')\nview(m)",
     "error-and-its-stack": "m = model('NoSuch')\nchange(m, error={'stack': '''{img}'''})\nview(m)",
     # What the check of an attribute raises makes nh3 keep it.

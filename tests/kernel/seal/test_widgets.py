@@ -290,6 +290,16 @@ def test_errors_of_widgets_show_nothing_of_the_guest_s() -> None:
     assert sent is not None and BAD not in str(sent.content)
     assert _update(seal, "a", {"readout_format": BAD, "msg": BAD, "error": {"stack": BAD}}) == {}
     assert _update(seal, "a", {"readout_format": "$,.2f"}) == {"readout_format": "$,.2f"}
+    for name, trait, good in (("FloatsInput", "format", ".3f"), ("ToggleButton", "icon", "check")):
+        for bad in (BAD, [BAD], {"a": BAD}):
+            sent = _open(seal, name, _state(name, **{trait: bad}))
+            assert sent is not None and trait not in sent.content["data"]["state"]
+        assert _update(seal, name, {trait: good}) == {trait: good}
+
+
+def test_the_names_of_pictures_are_no_classes_of_the_page() -> None:
+    sent = _open(Seal(), "a", _state("ToggleButtons", icons=["check", "x jp-Dialog", BAD, 7, "x"]))
+    assert sent is not None and sent.content["data"]["state"]["icons"] == ["check", "", "", "", "x"]
 
 
 def test_text_does_not_become_mathematics_by_a_link() -> None:

@@ -43,8 +43,11 @@ _VERSION = re.compile(r"[\^~]?\d{1,4}\.\d{1,4}\.\d{1,4}")
 _NAME = re.compile(r"[A-Za-z]{1,60}")
 _CLASS_NAME = re.compile(r"[A-Za-z_][\w-]{0,100}")
 _FORMAT = re.compile(r"[\w.+-]{1,40}")
-# Of numbers. One that d3 does not know is in the error's text, which a click shows as HTML.
-_NUMBER_FORMAT = re.compile(r"[\w .,:;+()$#%~^=*-]{0,40}")
+# What is wrong with these is in the error's text, which a click shows as HTML: how numbers look, the names of pictures.
+_SPELLING = {
+    **dict.fromkeys(("format", "readout_format"), re.compile(r"[\w .,:;+()$#%~^=*-]{0,40}")),
+    "icon": re.compile(r"[\w -]{0,100}"),
+}
 _OF_ERRORS = ("msg", "error")  # what the model that stands for a broken one shows as HTML; no other has such traits
 _MEDIA = ("ImageModel", "AudioModel", "VideoModel")
 _HTML = ("HTMLModel", "HTMLMathModel")
@@ -52,7 +55,8 @@ _LINKS = ("LinkModel", "DirectionalLinkModel")
 # Where a link between traits may not lead: what is sent there is never seen here.
 _CHECKED_MODELS = (*_HTML, *_MEDIA, "LabelModel", "OutputModel", "LayoutModel")
 _CHECKED_TRAITS = (
-    *("description", "description_allow_html", "layout", "style", "children", "outputs", "format", "readout_format"),
+    *("description", "description_allow_html", "layout", "style", "children", "outputs", "icons"),
+    *_SPELLING,
     *_OF_ERRORS,
 )
 _MOST_REFUSED = 1000
@@ -128,8 +132,11 @@ class Widgets:
     def _checked(self, model: _Model, kept: State, buffered: Collection[str]) -> State:
         for trait in ("__proto__", *_OF_ERRORS):
             kept.pop(trait, None)
-        if not _is_number_format(kept.get("readout_format", "")):
-            del kept["readout_format"]
+        for trait in _SPELLING.keys() & kept.keys():
+            if not _is_spelled(trait, kept[trait]):
+                del kept[trait]
+        if "icons" in kept:
+            kept["icons"] = _icons(kept["icons"])
         if model.name in _LINKS:
             return self._link(kept)
         _check_html(model, kept)
@@ -244,8 +251,16 @@ def _is_medium(model: _Model, value: bytes) -> bool:
     return not markup.is_playlist(value)
 
 
-def _is_number_format(value: Any) -> bool:
-    return isinstance(value, str) and _NUMBER_FORMAT.fullmatch(value) is not None
+def _is_spelled(trait: str, value: Any) -> bool:
+    return isinstance(value, str) and _SPELLING[trait].fullmatch(value) is not None
+
+
+def _icons(value: Any) -> list[str]:
+    """The names of pictures, each of which becomes names of classes."""
+    names = value if isinstance(value, list | tuple) else []
+    return [
+        name if _is_spelled("icon", name) and not any(map(markup.is_reserved, name.split())) else "" for name in names
+    ]
 
 
 def _harmless_style(value: Any) -> bool:

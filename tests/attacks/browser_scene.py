@@ -72,6 +72,9 @@ class Scene:
             if payload.act:
                 self._act(notebook, number, payload.act)
         self._settle()
+        for number, payload in enumerate(payloads, 1):
+            if payload.proof and notebook.output(number).evaluate(payload.proof):
+                self._proven.add(payload.name)
         for popup in self._popups:
             popup.close()
         notebook.close()

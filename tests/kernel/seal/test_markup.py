@@ -183,6 +183,8 @@ def test_a_long_table_is_not_looked_at_longer_than_need_be() -> None:
         '<td title="<img>"></td>',
         "<svg></svg>",
         "<!-- -->",
+        "<td>&#92;href</td>",
+        "<td>&bsol;href</td>",
     ],
 )
 def test_a_long_table_with_anything_else_in_it_is_looked_at(extra: str) -> None:

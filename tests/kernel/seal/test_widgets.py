@@ -38,7 +38,7 @@ def _all_widgets() -> list[type[ipywidgets.Widget]]:
         return [kind, *(found for child in kind.__subclasses__() for found in below(child))]
 
     found = {kind for kind in below(ipywidgets.Widget) if kind.__module__.startswith("ipywidgets.")}
-    return sorted(found, key=lambda kind: kind.__qualname__)
+    return sorted(found, key=lambda kind: (kind.__module__, kind.__qualname__))
 
 
 @pytest.mark.parametrize("kind", _all_widgets(), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")

@@ -96,6 +96,7 @@ _PLAIN_TAG = re.compile(
     r"(/?(?:table|thead|tbody|tfoot|tr|th|td|caption|div|span|p|b|i|strong|em|h[1-6]|ul|ol|li|br|hr))"
     r"(?: (?:class|id|style|border|colspan|rowspan|align|valign|halign|scope)=\"[^\"<>&]*\")*"
 )
+_PLAIN_ENTITIES = re.compile(r"&(?!(?:amp|lt|gt|quot|nbsp);)")  # any other may stand for what is looked for elsewhere
 _PLAIN_ATTRIBUTE = re.compile(r" ([a-z]+)=\"([^\"]*)\"")
 _RESERVED_CLASS = re.compile(r"(?:jp|lm|p|cm|jupyter|bp\d?|mod|mathjax|tex2jax)[-_]", re.IGNORECASE)
 
@@ -310,7 +311,7 @@ def _nested_properly(names: Sequence[str]) -> bool:
 def _is_plain(text: str) -> bool:
     """Whether HTML holds nothing but tables and paragraphs, written so that every parser reads the same."""
     tags = _PLAIN_BRACKETS.findall(text)
-    if len(tags) != text.count("<"):
+    if len(tags) != text.count("<") or ("&" in text and _PLAIN_ENTITIES.search(text)):
         return False
     names: dict[str, str] = {}
     for tag in set(tags):

@@ -21,13 +21,12 @@ from typing import IO, Any, Protocol
 
 from wasm_kernel.errors import ConfigurationError, SessionLocked
 from wasm_kernel.host import administrator, removal
+from wasm_kernel.host.durable import writing
 from wasm_kernel.host.folder import BLOCK, Folder, PathRefused, components
 from wasm_kernel.host.ledger import (
     forget_free_lock,
     lock_session,
-    open_temporary,
     read_record,
-    sync_folder,
     write_record,
 )
 from wasm_kernel.model.records import BadRecord, check_session_id
@@ -83,27 +82,21 @@ def _export(
         raise FileNotFoundError(f"there is no session {session_id} in {root}") from None
     with folder:
         count = _counter(sum(item.size for item in folder.items()), on_progress) if on_progress is not None else None
-        handle, temporary = open_temporary(f"{target.parent}/.{target.name}.part-", 8, 0o666)
-        try:
-            with os.fdopen(handle, "wb") as file:  # it stays open, and so locked, until it has its name
-                with writer(file) as add:
-                    with contextlib.suppress(BadRecord):
-                        record = read_record(root / session_id)
-                        if record is not None:
-                            add(_RECORD, io.BytesIO(record.to_json()), len(record.to_json()))
-                    for item, source in folder.contents():
-                        if source is None:
-                            add(f"{_FILES}{item.path}/", io.BytesIO(), 0)
-                        else:
-                            size = os.fstat(source.fileno()).st_size
-                            add(f"{_FILES}{item.path}", _Counted(source, count) if count else source, size)
-                file.flush()
-                os.fsync(file.fileno())
-                Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    sync_folder(target.parent)
+        with (
+            writing(target, temporary=f"{target.parent}/.{target.name}.part-", mode=0o666) as new,
+            os.fdopen(new.handle, "wb", closefd=False) as file,
+            writer(file) as add,
+        ):
+            with contextlib.suppress(BadRecord):
+                record = read_record(root / session_id)
+                if record is not None:
+                    add(_RECORD, io.BytesIO(record.to_json()), len(record.to_json()))
+            for item, source in folder.contents():
+                if source is None:
+                    add(f"{_FILES}{item.path}/", io.BytesIO(), 0)
+                else:
+                    size = os.fstat(source.fileno()).st_size
+                    add(f"{_FILES}{item.path}", _Counted(source, count) if count else source, size)
     logger.info("session.exported", session_id=session_id, target=str(target))
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from wasm_kernel.errors import SessionLocked
-from wasm_kernel.host import ledger
+from wasm_kernel.host.durable import write_file
 from wasm_kernel.host.ledger import SessionLock, lock_session, read_record, state_folder, write_record
 from wasm_kernel.model.records import BadRecord, is_session_id
 from wasm_kernel.sessions.catalog import create_session_folder
@@ -132,12 +132,8 @@ def _remember(index: Path, notebook: Path, session_id: str) -> None:
     with contextlib.suppress(OSError):
         names.append(_by_inode(notebook))
     for name in names:
-        handle, temporary = ledger.open_temporary(f"{index}/.{name}.", 6, 0o600)
-        try:
-            os.write(handle, json.dumps(hint).encode())
-            os.replace(temporary, index / name)  # noqa: PTH105
-        finally:
-            os.close(handle)
+        # Not synced: it is a hint, checked against the session's metadata, and written at every start of a kernel.
+        write_file(index / name, json.dumps(hint).encode(), temporary=f"{index}/.{name}.", sync=False)
 
 
 def _hint(path: Path) -> dict[str, Any]:

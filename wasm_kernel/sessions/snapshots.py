@@ -15,9 +15,10 @@ from typing import IO, Any
 from wasm_kernel.errors import ConfigurationError, DamagedChunk, StoreBusy, WasmKernelError
 from wasm_kernel.host import administrator, image, removal
 from wasm_kernel.host.chunks import ZERO, ChunkStore, Collected, Take, Verified
+from wasm_kernel.host.durable import writing
 from wasm_kernel.host.filetree import SavedTree
 from wasm_kernel.host.folder import PathRefused
-from wasm_kernel.host.ledger import lock_session, open_temporary, sync_folder
+from wasm_kernel.host.ledger import lock_session
 from wasm_kernel.host.memory import CHUNK
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import check_session_id, is_uuid
@@ -228,24 +229,18 @@ def export_snapshot(
         parse_manifest(head, body)
         part = f".{target.name}.part-"
         removal.sweep_temporaries(str(p) for p in target.parent.iterdir() if p.name.startswith(part))
-        handle, temporary = open_temporary(f"{target.parent}/{part}", 8, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                with zstandard.ZstdCompressor(level=3).stream_writer(file, closefd=False) as packed:
-                    packed.write(_MAGIC + _LENGTHS.pack(len(head), len(body)) + head + body)
-                    names = sorted({name for name in chunks_of(body) if name != ZERO})
-                    for done, name in enumerate(names, 1):
-                        data = store.read_chunk(name)
-                        packed.write(_PIECE.pack(name, len(data)) + data)
-                        if on_progress is not None:
-                            on_progress(done, len(names))
-                file.flush()
-                os.fsync(file.fileno())
-                Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    sync_folder(target.parent)
+        with (
+            writing(target, temporary=f"{target.parent}/{part}") as new,
+            os.fdopen(new.handle, "wb", closefd=False) as file,
+            zstandard.ZstdCompressor(level=3).stream_writer(file, closefd=False) as packed,
+        ):
+            packed.write(_MAGIC + _LENGTHS.pack(len(head), len(body)) + head + body)
+            names = sorted({name for name in chunks_of(body) if name != ZERO})
+            for done, name in enumerate(names, 1):
+                data = store.read_chunk(name)
+                packed.write(_PIECE.pack(name, len(data)) + data)
+                if on_progress is not None:
+                    on_progress(done, len(names))
     return target
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, cast
 from urllib.parse import quote
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
@@ -20,14 +19,14 @@ from wasm_kernel.errors import ConfigurationError, WasmKernelError
 from wasm_kernel.hub.answers import BadAnswer
 from wasm_kernel.hub.census import HubUser
 from wasm_kernel.hub.hubapi import HubApi
-from wasm_kernel.model.records import BadRecord, parse_time
+from wasm_kernel.model.prune_report import PruneReport, PruneRequest, SnapshotBounds, report_of_snapshots
+from wasm_kernel.model.session_info import SandboxInfo, SessionInfo, WorkspaceInfo, session_of
 
 NOT_RUNNING = "their server does not run, and only it can reach their workspace"
 _BASE = "wasm-kernel/api/v0"
 _PAGE, _MAX_PAGES = 1000, 200
 _SECONDS = 600.0
 _MAX_ANSWER = 64 << 20
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class NotDone(WasmKernelError):
@@ -48,7 +47,7 @@ class Remote:
         self._started: dict[str, HubUser] = {}
         # Answers of this length are not read by the client that everybody shares.
         self._client = AsyncHTTPClient(force_instance=True, max_body_size=_MAX_ANSWER, max_buffer_size=_MAX_ANSWER)
-        self._jobs: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
+        self._jobs: dict[str, Callable[..., Awaitable[Mapping[str, Any]]]] = {
             "look": self._look,
             "snapshots": self._snapshots,
             "remove": self._remove,
@@ -82,7 +81,7 @@ class Remote:
         try:
             server = user.server or (await self._start(user)).server
             return {**await self._jobs[job](server, **arguments), "root": self._proxy + server}
-        except (WasmKernelError, OSError, BadAnswer, LookupError, TypeError) as e:
+        except (WasmKernelError, OSError, BadAnswer, LookupError, TypeError, AttributeError) as e:
             return {"problem": str(e)}
 
     async def _start(self, user: HubUser) -> HubUser:
@@ -101,7 +100,7 @@ class Remote:
 
     # ---- jobs
 
-    async def _look(self, server: str) -> dict[str, Any]:
+    async def _look(self, server: str) -> WorkspaceInfo:
         usage = await self._ask(server, "usage")
         return {
             "sessions": [_session(item) for item in await self._pages(server, "sandboxes")],
@@ -116,30 +115,23 @@ class Remote:
         names = ("snapshot_id", "created_at", "trigger", "label", "stored_bytes", "memory_bytes")
         return {"snapshots": [{**{n: s.get(n) for n in names}, "session_id": s.get("sandbox_id")} for s in found]}
 
-    async def _remove(self, server: str, decisions: list[list[Any]], archive: bool) -> dict[str, Any]:
-        result: dict[str, Any] = {
-            "deleted": {}, "archived": {}, "errors": {}, "live": [], "changed": [], "snapshot_bytes": 0
-        }  # fmt: skip
-        for ids, hours in _by_age(decisions):
-            found = await self._ask(server, "prune/execute", {"max_age_hours": hours, "only": ids, "archive": archive})
-            gone = [item for item in found["sessions"] if item["done"] and item["session_id"] in ids]
-            result["deleted"] |= {item["session_id"]: item["size_bytes"] for item in gone}
-            if archive:
-                result["archived"] |= {item["session_id"]: str(item["archive"]) for item in gone}
-            result["errors"] |= {name: str(text) for name, text in found["errors"].items() if name in ids}
-            result["live"] += [name for name in found["live"] if name in ids]
-            result["snapshot_bytes"] += found["totals"]["snapshot_bytes_freed"]
-            told = {*result["deleted"], *result["errors"], *result["live"]}
-            result["changed"] += [name for name in ids if name not in told]
-        return result
+    async def _remove(self, server: str, decisions: list[list[Any]], archive: bool) -> PruneReport:
+        stamps = {name: stamp for name, _, _, stamp in decisions}
+        found = await self._prune(server, {"stamps": stamps, "archive": archive})
+        # Whatever else it says went is none of what was asked for.
+        return {
+            **found,
+            "sessions": [item for item in found["sessions"] if item["session_id"] in stamps],
+            "errors": {name: text for name, text in found["errors"].items() if name in stamps},
+            "live": [name for name in found["live"] if name in stamps],
+            "changed": [name for name in found["changed"] if name in stamps],
+        }
 
-    async def _thin(self, server: str, policy: dict[str, Any], dry_run: bool = False) -> dict[str, Any]:
-        bounds = {name: value for name, value in policy.items() if value is not None}
-        how = "prune/plan" if dry_run else "prune/execute"
-        found = await self._ask(server, how, {"only": [], "snapshots": bounds})
-        return {"snapshots": found["snapshots"], "snapshot_bytes": found["totals"]["snapshot_bytes_freed"]}
+    async def _thin(self, server: str, policy: dict[str, Any], dry_run: bool = False) -> PruneReport:
+        bounds = cast(SnapshotBounds, {name: value for name, value in policy.items() if value is not None})
+        return await self._prune(server, {"snapshots": bounds}, dry_run=dry_run)
 
-    async def _forget(self, server: str, snapshot_ids: list[str]) -> dict[str, Any]:
+    async def _forget(self, server: str, snapshot_ids: list[str]) -> PruneReport:
         done, errors = [], {}
         for name in snapshot_ids:
             try:
@@ -147,11 +139,19 @@ class Remote:
                 done.append(name)
             except NotDone as e:
                 errors[name] = str(e)
-        return {"snapshots": done, "errors": errors, "snapshot_bytes": 0}
+        return report_of_snapshots(done, errors)
 
-    async def _sweep(self, server: str, max_age_hours: float | None = None) -> dict[str, Any]:
-        found = await self._ask(server, "prune/execute", {"only": []})
-        return {"snapshot_bytes": found["totals"]["snapshot_bytes_freed"]}
+    async def _sweep(self, server: str, max_age_hours: float | None = None) -> PruneReport:
+        if max_age_hours is None:
+            return await self._prune(server, {})
+        # Which sessions go is decided by the service: only what was deleted so long ago is to be forgotten.
+        planned = await self._prune(server, {"max_age_hours": max_age_hours}, dry_run=True)
+        old = [item["session_id"] for item in planned["sessions"] if item["action"] == "forget"]
+        return await self._prune(server, {"max_age_hours": max_age_hours, "only": old})
+
+    async def _prune(self, server: str, wanted: PruneRequest, *, dry_run: bool = False) -> PruneReport:
+        found = await self._ask(server, "prune/plan" if dry_run else "prune/execute", wanted)
+        return cast(PruneReport, found)  # what is in it is checked by whoever uses it: `answers`
 
     async def _tell(self, server: str, notices: list[dict[str, Any]]) -> dict[str, Any]:
         await self._ask(server, "notices", {"notices": notices}, method="PUT")
@@ -172,7 +172,7 @@ class Remote:
         raise NotDone(f"they have more than {_PAGE * _MAX_PAGES:,} of {what}")
 
     async def _ask(
-        self, server: str, what: str, body: dict[str, Any] | None = None, *, method: str = ""
+        self, server: str, what: str, body: Mapping[str, Any] | None = None, *, method: str = ""
     ) -> dict[str, Any]:
         quietly = f"{'&' if '?' in what else '?'}no_track_activity=1"  # or no server would ever be idle
         request = HTTPRequest(
@@ -208,34 +208,9 @@ def _refusal(error: HTTPClientError, what: str) -> str:
     return text
 
 
-def _session(item: dict[str, Any]) -> dict[str, Any]:
-    """A sandbox of the API as `jobs.look` has it. Its stamp is when it was used: the API has no other."""
-    names = ("created_at", "updated_at", "size_bytes", "problem", "title", "notebook", "execution_count")
+def _session(item: dict[str, Any]) -> SessionInfo:
+    """A sandbox of the API as a session."""
     try:
-        moment = parse_time(item.get("updated_at"))
-        stamp = [0, (moment - _EPOCH) // timedelta(microseconds=1)]
-    except BadRecord:
-        stamp = None
-    return {
-        **{name: item.get(name) for name in names},
-        "session_id": item.get("sandbox_id"),
-        "live": item.get("state") != "released",
-        "snapshot_count": item.get("snapshot_count", 0),
-        "stamp": stamp,
-    }
-
-
-def _by_age(decisions: list[list[Any]]) -> list[tuple[list[str], float]]:
-    """Ids of about the same age, and the hours that all of them have not been used for, but none that was used since.
-
-    Half of their age: clocks differ, and whatever is used after it was decided is younger than that by far.
-    """
-    now = (datetime.now(UTC) - _EPOCH) // timedelta(microseconds=1)
-    ages = sorted((max(0, now - (stamp or (0, now))[1]) / 3.6e9, name) for name, _, _, stamp in decisions)
-    groups: list[tuple[list[str], float]] = []
-    for hours, name in ages:
-        if groups and hours <= 4 * groups[-1][1]:
-            groups[-1][0].append(name)
-        else:
-            groups.append(([name], hours / 2))
-    return groups
+        return session_of(cast(SandboxInfo, item))
+    except KeyError as e:
+        raise NotDone(f"their server lists sandboxes without {e}; its wasm-kernel is too old") from None

@@ -28,7 +28,7 @@ from wasm_kernel.server.api_held import OURS, Held
 from wasm_kernel.server.api_views import Living, Terms
 from wasm_kernel.server.problems import Problem
 from wasm_kernel.sessions.catalog import prepared_root
-from wasm_kernel.sessions.pruning import collect_snapshots_of_the_gone
+from wasm_kernel.sessions.snapshots import give_space_back
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -136,7 +136,7 @@ class Pool:
         self._gone += 1
         if self._gone >= _COLLECT_EVERY:
             self._gone = 0
-            await self.in_thread(collect_snapshots_of_the_gone, self.root)
+            await self.in_thread(give_space_back, self.root)
 
     # ---- letting go
 

@@ -2,21 +2,28 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+RUNNING := $(VENV)/.installed
+DEVELOPING := $(VENV)/.installed-development
 # Jupyter does not start as root unless told to; in a container there may be nobody else.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: image run test bench examples lint lock test-ipython clean
 
-$(STAMP): pyproject.toml
+# What a person needs who runs it: JupyterLab and the kernel.
+$(RUNNING): pyproject.toml
 	@echo "Setting up $(VENV) ..."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --progress-bar on -e ".[lab]"
+	@touch $@
+
+# What is needed beyond that to change and to test it.
+$(DEVELOPING): $(RUNNING)
 	$(BIN)/python -m pip install --quiet --group dev -e .
 	@touch $@
 
 # Fetches and compiles the sandbox's Python: a few minutes the first time, nothing afterwards.
-image: $(STAMP)
+image: $(RUNNING)
 	@$(BIN)/wasm-kernel image build
 
 run: image
@@ -24,7 +31,7 @@ run: image
 	$(BIN)/jupyter lab $(AS_ROOT) examples/tour.ipynb
 
 # The tests also need the flavour that counts fuel, and a browser and a hub's proxy where they can be had.
-test: $(STAMP) lint
+test: $(DEVELOPING) lint
 	@$(BIN)/wasm-kernel image build --metered
 	@$(BIN)/python -m tests.browser.chromium
 	@$(BIN)/python -m tests.hub.proxy
@@ -32,26 +39,26 @@ test: $(STAMP) lint
 	  { echo "What failed beside other tests is run once more, alone; it has to pass."; \
 	    $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 
-lint: $(STAMP)
+lint: $(DEVELOPING)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: image
+bench: image $(DEVELOPING)
 	$(BIN)/python -m bench
 
 # Run the example notebooks and keep their outputs in them.
-examples: image
+examples: image $(DEVELOPING)
 	$(BIN)/wasm-kernel install --sys-prefix --no-image
 	$(BIN)/python -m tests.run_examples
 
 # IPython's own test suite inside the guest.
-test-ipython: image
+test-ipython: image $(DEVELOPING)
 	$(BIN)/python -m tests.ipython_suite
 
 # Pin the guest's packages anew.
-lock: $(STAMP)
+lock: $(DEVELOPING)
 	$(BIN)/uv pip compile --upgrade --no-deps --generate-hashes --only-binary :all: --python-version 3.15 \
 	  --python-platform wasm32-pyodide2024 --no-annotate --no-header \
 	  wasm_kernel/host/guest-packages.in -o wasm_kernel/host/guest-packages.lock

@@ -7,6 +7,7 @@
     ├── ImageError                             the image is missing, damaged or cannot be built
     │   └── ImageMissing                       nothing is built yet, and building was not allowed here
     ├── SessionLocked                          another process, or another sandbox, uses the session
+    ├── Interrupted                            the person stopped what the host did for a cell
     ├── PackageError                           packages could not be installed or removed; nothing was changed
     ├── DamagedChunk                           a part of a snapshot is missing or not what was stored
     ├── BadManifest                            a snapshot's own file is damaged, or of a newer version

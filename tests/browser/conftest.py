@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.browser import chromium
-from tests.browser.lab import LIGHT, Lab, Notebook, open_lab, running_browser, running_lab
+from tests.browser.lab import LIGHT, Lab, Notebook, install_unsealed_kernel, open_lab, running_browser, running_lab
 
 
 @pytest.fixture(scope="package")
@@ -25,7 +25,9 @@ def browser_path() -> str:
 
 @pytest.fixture(scope="package")
 def lab(browser_path: str, shots: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with running_lab(tmp_path_factory.mktemp("lab"), shots / "lab.log") as lab:
+    folder = tmp_path_factory.mktemp("lab")
+    install_unsealed_kernel(folder / "data")
+    with running_lab(folder, shots / "lab.log") as lab:
         yield lab
 
 

@@ -25,6 +25,7 @@ import nbformat
 from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
 
 PATIENCE = 60.0  # seconds; the machine may be busy with something else
+UNSEALED = "unsealed"  # the name of a kernel
 LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
 _FLAGS = (
     "--no-sandbox",  # Chromium's own does not work as root; only our own pages are shown
@@ -62,8 +63,11 @@ class Lab:
 
 
 @contextlib.contextmanager
-def running_lab(folder: Path, log: Path, **extra: Any) -> Iterator[Lab]:
-    """Start JupyterLab with nothing of the user's own: settings, data and sessions live below ``folder``."""
+def running_lab(folder: Path, log: Path, app: str = "jupyterlab", **extra: Any) -> Iterator[Lab]:
+    """Start JupyterLab with nothing of the user's own: settings, data and sessions live below ``folder``.
+
+    ``app``: the module to start, ``notebook`` for Jupyter Notebook.
+    """
     notebooks, sessions, settings = (folder / name for name in ("notebooks", "sessions", "settings"))
     for path in (notebooks, sessions):
         path.mkdir(parents=True)
@@ -87,10 +91,10 @@ def running_lab(folder: Path, log: Path, **extra: Any) -> Iterator[Lab]:
         "ServerApp.port_retries": 500,  # a port that is taken leads to another; the server writes down which
         "ServerApp.log_level": "INFO",
         "IdentityProvider.token": token,
-        "LabApp.expose_app_in_browser": True,
+        f"{'JupyterNotebookApp' if app == 'notebook' else 'LabApp'}.expose_app_in_browser": True,
         **{f"ServerApp.{name}": value for name, value in extra.items()},
     }
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
+    command = [sys.executable, "-m", app, "--no-browser", "--allow-root"]
     with log.open("wb") as out:
         server = subprocess.Popen(
             [*command, *(f"--{name}={value}" for name, value in options.items())],
@@ -112,6 +116,15 @@ def running_lab(folder: Path, log: Path, **extra: Any) -> Iterator[Lab]:
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+
+
+def install_unsealed_kernel(data: Path) -> None:
+    """A second kernel for this Lab, which lets outputs pass as they are."""
+    folder = data / "kernels" / UNSEALED
+    folder.mkdir(parents=True)
+    command = ["python", "-m", "wasm_kernel", "-f", "{connection_file}", "--WasmKernel.seal_outputs=False"]
+    spec = {"argv": command, "display_name": UNSEALED, "language": "python", "interrupt_mode": "message"}
+    (folder / "kernel.json").write_text(json.dumps(spec))
 
 
 def write_settings(folder: Path) -> None:
@@ -179,14 +192,23 @@ class Notebook:
         self.lab, self.page, self.shots, self.name = lab, page, shots, name
 
     @classmethod
-    def make(cls, lab: Lab, page: Page, shots: Path, name: str, cells: tuple[str, ...]) -> Notebook:
+    def make(
+        cls, lab: Lab, page: Page, shots: Path, name: str, cells: tuple[str, ...], kernel: str = "wasm"
+    ) -> Notebook:
         """Write a notebook and open it. An empty cell at its end is there to type into."""
-        content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in (*cells, "")])
-        content.metadata["kernelspec"] = {"name": "wasm", "display_name": "wasm", "language": "python"}
-        nbformat.write(content, lab.notebooks / name)
-        notebook = cls(lab, page, shots, name)
+        notebook = cls.write(lab, page, shots, name, cells, kernel)
         notebook.open()
         return notebook
+
+    @classmethod
+    def write(
+        cls, lab: Lab, page: Page, shots: Path, name: str, cells: tuple[str, ...], kernel: str = "wasm"
+    ) -> Notebook:
+        """A notebook that is not open yet."""
+        content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in (*cells, "")])
+        content.metadata["kernelspec"] = {"name": kernel, "display_name": kernel, "language": "python"}
+        nbformat.write(content, lab.notebooks / name)
+        return cls(lab, page, shots, name)
 
     def open(self) -> None:
         """Open the notebook's file, and wait for its kernel."""

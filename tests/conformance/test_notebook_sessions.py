@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,10 +16,17 @@ from typing import Any
 import pytest
 
 from tests.conformance.client import Kernel, eventually
+from wasm_kernel.host import birth
 from wasm_kernel.host.ledger import read_record
 from wasm_kernel.kernel import notebook as notebooks
 from wasm_kernel.sessions.log import SandboxLogger
-from wasm_kernel.sessions.notebooks import Opened, follow_notebook, forget_notebook, open_notebook_session
+from wasm_kernel.sessions.notebooks import (
+    Opened,
+    follow_notebook,
+    forget_notebook,
+    note_identity,
+    open_notebook_session,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 TOKEN = "only for tests"
@@ -68,11 +76,142 @@ def test_an_edited_notebook_keeps_its_session(visit: Any, tmp_path: Path) -> Non
     assert visit(notebook) == first
 
 
+def replace_notebook(path: Path, *ids: str) -> Path:
+    """What editors that save by renaming do, and git: another file takes its place."""
+    new = write_notebook(path.with_name("new"), *ids)
+    time.sleep(0.02)  # files are told apart by when they were made, which systems note in steps of a few ms
+    return new.replace(path)
+
+
 def test_a_notebook_saved_by_replacing_its_file_keeps_its_session(visit: Any, tmp_path: Path) -> None:
-    notebook = write_notebook(tmp_path / "a.ipynb")
+    notebook = write_notebook(tmp_path / "a.ipynb", "one", "two")
     first = visit(notebook)
-    os.replace(write_notebook(tmp_path / "new"), notebook)
+    assert visit(replace_notebook(notebook, "new", "two", "three")) == first
+    assert visit(replace_notebook(notebook, "three")) == first, "each opening notes the cells"
+    assert visit(replace_notebook(notebook, "one", "old")) == first, "an older version, as out of git"
+    inodes = (tmp_path / "root/.wasm-kernel/notebooks").glob("inode-*")
+    assert len(list(inodes)) == 1, "the index does not grow with each save"
+
+
+@pytest.fixture(params=["births known", "births unknown"])
+def births(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not every file system says when a file was made."""
+    if request.param == "births unknown":
+        monkeypatch.setattr(birth, "born", lambda handle: 0)
+
+
+def delete_and_write(path: Path, *ids: str) -> Path:
+    """Another notebook under the same name; on most file systems it even gets the same inode."""
+    path.unlink()
+    time.sleep(0.02)
+    return write_notebook(path, *ids)
+
+
+@pytest.mark.usefixtures("births")
+@pytest.mark.parametrize("comes", [delete_and_write, replace_notebook])
+def test_another_notebook_under_an_old_name_gets_a_session_of_its_own(tmp_path: Path, comes: Any) -> None:
+    root, notebook = tmp_path / "root", write_notebook(tmp_path / "Untitled.ipynb", "one", "two")
+    root.mkdir()
+    first = hold(root, notebook)
+    first.lock.release()
+    (first.folder / "private.txt").write_text("of the first notebook")
+    second = hold(root, comes(notebook, "three"))
+    second.lock.release()
+    assert second.session_id != first.session_id
+    assert not (second.folder / "private.txt").exists()
+    assert f"%session attach {first.session_id}" in second.note
+    third = hold(root, notebook)
+    third.lock.release()
+    assert (third.session_id, third.note) == (second.session_id, ""), "it is told once"
+
+
+@pytest.mark.usefixtures("births")
+def test_a_new_empty_notebook_under_an_old_name_does_not_inherit(visit: Any, tmp_path: Path) -> None:
+    """As JupyterLab makes it: the kernel starts before there is a cell."""
+    first = visit(write_notebook(tmp_path / "Untitled.ipynb", "one"))
+    (tmp_path / "Untitled.ipynb").unlink()
+    time.sleep(0.02)
+    (tmp_path / "Untitled.ipynb").write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    second = visit(tmp_path / "Untitled.ipynb")
+    assert second != first
+    assert visit(write_notebook(tmp_path / "Untitled.ipynb", "first cell")) == second
+    assert visit(replace_notebook(tmp_path / "Untitled.ipynb", "first cell", "more")) == second
+
+
+@pytest.mark.usefixtures("births")
+def test_a_notebook_without_ids_is_known_by_its_file(visit: Any, tmp_path: Path) -> None:
+    """Before nbformat 4.5 cells had none."""
+    notebook = tmp_path / "old.ipynb"
+    for source in ("1", "2"):
+        cells = [{"cell_type": "code", "source": source, "metadata": {}, "outputs": [], "execution_count": None}]
+        notebook.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}))
+        assert visit(notebook) == visit(notebook)
+    first = visit(notebook)
+    shutil.copy(notebook, tmp_path / "new")
+    time.sleep(0.02)
+    assert visit((tmp_path / "new").replace(notebook)) != first
+
+
+def test_a_notebook_that_was_emptied_is_known_by_its_file(visit: Any, tmp_path: Path) -> None:
+    notebook = write_notebook(tmp_path / "a.ipynb", "one", "two")
+    first = visit(notebook)
+    notebook.write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
     assert visit(notebook) == first
+    write_notebook(notebook, "three")
+    assert visit(notebook) == first
+
+
+def test_cells_are_noted_while_a_session_is_used(visit: Any, tmp_path: Path) -> None:
+    root, notebook = tmp_path / "root", write_notebook(tmp_path / "a.ipynb", "one")
+    opened = hold(root, notebook)
+    write_notebook(notebook, "two")
+    note_identity(root, opened.session_id, notebook)
+    opened.lock.release()
+    assert visit(replace_notebook(notebook, "two")) == opened.session_id
+
+
+def test_a_running_kernel_does_not_make_another_notebook_its_own(visit: Any, tmp_path: Path) -> None:
+    root, notebook = tmp_path / "root", write_notebook(tmp_path / "a.ipynb", "one")
+    running = hold(root, notebook)
+    moved = notebook.rename(tmp_path / "b.ipynb")
+    write_notebook(notebook, "another")
+    note_identity(root, running.session_id, notebook)
+    other = hold(root, notebook)
+    assert other.session_id != running.session_id
+    note_identity(root, running.session_id, notebook)
+    running.lock.release()
+    other.lock.release()
+    assert visit(notebook) == other.session_id
+    assert visit(moved) == running.session_id
+
+
+def test_a_notebook_that_another_one_displaced_is_still_found_where_it_went(visit: Any, tmp_path: Path) -> None:
+    notebook = write_notebook(tmp_path / "a.ipynb", "one")
+    first = visit(notebook)
+    moved = notebook.rename(tmp_path / "b.ipynb")
+    second = visit(write_notebook(notebook, "two"))
+    assert visit(moved) == first
+    notebook.rename(tmp_path / "c.ipynb")
+    moved.rename(notebook)
+    assert visit(notebook) == first, "back under its old name"
+    assert visit(tmp_path / "c.ipynb") == second
+
+
+def test_what_an_earlier_version_wrote_down_still_leads_there(visit: Any, tmp_path: Path) -> None:
+    notebook = write_notebook(tmp_path / "a.ipynb", "one")
+    first = visit(notebook)
+    for known in (["one"], []):
+        for entry in (tmp_path / "root/.wasm-kernel/notebooks").glob("[!.]*"):
+            entry.write_text(json.dumps({"session": first, "cells": known}))
+        assert visit(notebook) == first
+    for entry in (tmp_path / "root/.wasm-kernel/notebooks").glob("[!.]*"):
+        entry.write_text(json.dumps({"session": first, "cells": ["one"]}))
+    assert visit(write_notebook(notebook, "other")) != first
+
+
+def test_a_notebook_that_is_a_pipe_is_not_waited_for(visit: Any, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.ipynb")
+    assert visit(tmp_path / "a.ipynb") == visit(tmp_path / "a.ipynb")
 
 
 def test_a_copy_gets_a_session_of_its_own(visit: Any, tmp_path: Path) -> None:
@@ -108,13 +247,14 @@ def test_another_notebook_with_the_inode_of_a_deleted_one_does_not_take_over(vis
     assert visit(other) != first
 
 
-def test_swapped_names_stay_with_their_paths(visit: Any, tmp_path: Path) -> None:
+def test_swapped_notebooks_keep_their_sessions(visit: Any, tmp_path: Path) -> None:
     one, two = write_notebook(tmp_path / "1.ipynb", "a"), write_notebook(tmp_path / "2.ipynb", "b")
     first, second = visit(one), visit(two)
     one.rename(tmp_path / "t")
     two.rename(one)
     (tmp_path / "t").rename(two)
-    assert {visit(one), visit(two)} == {first, second}
+    assert visit(one) == second
+    assert visit(two) == first
 
 
 def test_a_rename_while_the_kernel_runs_is_written_down(visit: Any, tmp_path: Path) -> None:
@@ -159,7 +299,9 @@ def test_a_damaged_index_does_no_harm(visit: Any, tmp_path: Path, damage: bytes)
     assert visit(notebook) == again
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"cells": 5}', '{"cells": [5]}', '{"cells": [{"id": []}]}'])
+@pytest.mark.parametrize(
+    "content", ["", "{}", '{"cells": 5}', '{"cells": [5]}', '{"cells": [{"id": []}]}', "[" * 200_000]
+)
 def test_a_notebook_that_is_none_still_has_its_session(visit: Any, tmp_path: Path, content: str) -> None:
     notebook = tmp_path / "a.ipynb"
     notebook.write_text(content)
@@ -287,6 +429,34 @@ def test_a_notebook_finds_its_files_again(server: Server, open_in: Any) -> None:
     again = open_in(notebook)
     assert session_of(again) == first
     assert again.run("open('result.csv').read()").result == "'1'"
+
+
+def test_another_notebook_under_an_old_name_is_told_so_in_its_first_cell(server: Server, open_in: Any) -> None:
+    notebook = write_notebook(server.root / "Untitled.ipynb")
+    kernel = open_in(notebook)
+    kernel.ok("open('private.txt', 'w').write('1'); secret = 1")
+    first = session_of(kernel)
+    write_notebook(notebook, "the only cell")  # saved while the kernel runs
+    end(kernel)
+    other = open_in(replace_notebook(notebook, "another"))
+    cell = other.run("import os; os.listdir(), 'secret' in globals()")
+    assert cell.result == "([], False)"
+    assert f"%session attach {first}" in cell.stderr
+    end(other)
+    again = open_in(replace_notebook(notebook, "the only cell"))
+    again.ok(f"%session attach {first}", answers=("yes",))
+    assert again.run("open('private.txt').read()").result == "'1'"
+
+
+def test_a_notebook_saved_by_renaming_while_its_kernel_runs_stays_the_same(server: Server, open_in: Any) -> None:
+    notebook = write_notebook(server.root / "a.ipynb", "one")
+    kernel = open_in(notebook)
+    first = session_of(kernel)
+    write_notebook(notebook, "two")
+    kernel.ok("%session")  # looks at it
+    replace_notebook(notebook, "two", "three")
+    end(kernel)  # as does its end
+    assert session_of(open_in(replace_notebook(notebook, "three"))) == first
 
 
 def test_a_second_kernel_on_a_notebook_says_what_it_does_in_its_first_cell_once(server: Server, open_in: Any) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import resource
 import threading
+import uuid
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from wasm_kernel.hub.audit import AuditLog, Entry
+from wasm_kernel.hub.audit import AuditLog, Entry, fair_share
+from wasm_kernel.hub.service import _Journal
+from wasm_kernel.hub.work import UserResult
 
 
 def entry(number: int, **more: str) -> Entry:
@@ -124,3 +130,79 @@ def test_a_file_that_is_put_aside_by_another_gets_no_more_lines(path: Path) -> N
     writer.join()
     assert path.with_name("audit.jsonl.1").read_bytes().count(b"\n") == 1
     assert [e.run for e in log.read()[0]] == ["run2", "run1"]
+
+
+# ---- one user's many sessions
+
+
+def test_nobody_can_make_lines_about_others_disappear(path: Path) -> None:
+    """Eve has sessions without end, and each is pruned."""
+    log = AuditLog(path, max_bytes=20_000, keep=3)
+    log.append([entry(1, detail="of ann"), entry(2, user="", result="finished"), entry(3, user="bob")])
+    for n in range(10, 2000, 10):
+        log.append(entry(n + k, user="eve", session_id="0" * 36) for k in range(10))
+    log.append([entry(4, detail="later")])
+    assert [e.run for e in log.read(user="ann")[0]] == ["run4", "run1"]
+    assert [e.run for e in log.read(user="bob")[0]] == ["run3"]
+    assert [e.run for e in log.read(result="finished")[0]] == ["run2"]
+    hers = [int(e.run[3:]) for e in log.read(1000, user="eve")[0]]
+    assert 100 < len(hers) < 500
+    assert hers == list(range(2009 - 10, 1999 - len(hers), -1)), "of hers the newest are kept"
+    files = sorted(path.parent.iterdir())
+    assert [file.name for file in files] == ["audit.jsonl", *(f"audit.jsonl.{n}" for n in (1, 2, 3))]
+    assert all(file.stat().st_size < 25_000 and file.stat().st_mode & 0o777 == 0o600 for file in files)
+
+
+def test_shares_are_fair() -> None:
+    lines = [json.dumps(asdict(entry(n, user=f"user{n % 4 if n % 4 < 2 else 2}"))).encode() for n in range(400)]
+    size = len(lines[0]) + 1
+    kept = fair_share(lines, 90 * size)
+    by_user = Counter(json.loads(line)["user"] for line in kept)
+    assert all(25 <= count <= 31 for count in by_user.values()) and len(by_user) == 3
+    assert kept == [line for line in lines if line in set(kept)], "in their order"
+    assert fair_share(lines, 10**9) == lines
+    few = [*lines, json.dumps(asdict(entry(1000, user="rare"))).encode(), b"nonsense"]
+    assert set(few[-2:]) <= set(fair_share(few, 20 * size))
+    assert fair_share([], 10) == []
+
+
+def interrupted(*args: object) -> None:
+    raise InterruptedError
+
+
+def test_a_rotation_that_was_interrupted_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = AuditLog(path, max_bytes=2000, keep=2)
+    log.append([entry(1, user="bob")])
+    numbers = iter(range(100, 10_000))
+    while not (path.parent / "audit.jsonl.2").exists():
+        log.append([entry(next(numbers))])
+    for _ in range(3):
+        with monkeypatch.context() as broken:
+            broken.setattr(Path, "rename", interrupted)
+            with pytest.raises(InterruptedError):
+                for _ in range(100):
+                    log.append([entry(next(numbers))])
+        for _ in range(30):
+            log.append([entry(next(numbers))])
+        assert {e.run for e in log.read(user="bob")[0]} == {"run1"}
+    for _ in range(40):
+        log.append([entry(next(numbers))])
+    found = [e.run for e in log.read(1000)[0]]
+    assert len(found) == len(set(found)), "what was there twice is there once again"
+    assert len(list(path.parent.iterdir())) == 3
+
+
+def test_a_run_names_so_many_snapshots_and_no_more(path: Path) -> None:
+    ids = tuple(str(uuid.uuid4()) for _ in range(30_000))
+
+    async def run() -> None:
+        journal = _Journal(AuditLog(path), "schedule", "prune")
+        await journal.begun("eve", ids, "snapshots")
+        await journal.results(UserResult("eve", snapshots=ids), {})
+
+    asyncio.run(run())
+    assert path.stat().st_size < 1 << 20
+    (begun,) = AuditLog(path).read(result="begun")[0]
+    assert begun.detail.startswith(ids[0]) and begun.detail.endswith(" and 29,000 more")
+    done, count = AuditLog(path).read(result="done")
+    assert count == 1001 and done[0].detail == "and 29,000 more snapshots"

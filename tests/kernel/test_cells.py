@@ -219,3 +219,11 @@ def test_errors_say_what_was_done_and_why_no_more() -> None:
     with pytest.raises(WasmKernelError) as long:
         cells.Claims(ended=True).claim("session", "x" * 100_000)
     assert len(str(long.value)) < 1000
+
+
+def test_a_cell_that_takes_long_to_read_is_refused() -> None:
+    """IPython's transformer takes time with the square of the number of such lines: 600 took 16 s."""
+    with pytest.raises(WasmKernelError, match="600 lines with magics .* a cell of their own"):
+        cells.read("%session info\n" * 600)
+    assert cells.read("%time session = 1\n" * 600) == cells.Cell()
+    assert len(cells.read("x = '%s' % 1\n" * 3000 + "%session info").magics) == 1

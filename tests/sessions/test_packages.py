@@ -18,6 +18,8 @@ from wasm_kernel import delete_session_workspace, prune_sessions
 from wasm_kernel.errors import PackageError
 from wasm_kernel.host import installer, refusals
 from wasm_kernel.host.ledger import STATE_FOLDER
+from wasm_kernel.host.packages import measure
+from wasm_kernel.sessions import packages
 from wasm_kernel.sessions.packages import install_packages, list_packages, uninstall_packages
 
 
@@ -377,3 +379,96 @@ def test_the_installer_takes_no_settings_from_where_the_caller_stands(
     for find_uv in (installer.find_uv, lambda: None):
         monkeypatch.setattr(installer, "find_uv", find_uv)
         install_packages(session_id, ["wk-core", "wk-pear"][: 1 + (find_uv() is None)], root)
+
+
+# ---- wheels made to harm
+
+MB = 1 << 20
+BOUND = 48 * MB
+
+
+@pytest.fixture
+def bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "_MOST_BYTES", BOUND)
+
+
+class Disk:
+    """The most that is on the disk below a folder while something goes on."""
+
+    def __init__(self, *folders: Path) -> None:
+        self._folders, self.most = folders, 0
+        self._end = threading.Event()
+        self._watcher = threading.Thread(target=self._watch)
+
+    def _watch(self) -> None:
+        while not self._end.wait(0.01):
+            self.most = max(self.most, measure(*self._folders)[0])
+
+    def __enter__(self) -> Disk:
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._end.set()
+        self._watcher.join()
+
+
+def bomb(shelf: Path, how: str) -> None:
+    """A wheel of 2 MB at most that unpacks to far more."""
+    make_wheel(shelf, "wk-bomb", "1.0")
+    path = shelf / "wk_bomb-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as wheel:
+        if how == "many files":
+            for number in range(20_000):
+                wheel.writestr(f"wk_bomb/{number}", b"")
+        else:
+            sizes = [600] if how != "some files" else [20] * 30
+            for number, size in enumerate(sizes):
+                inside = "wk_bomb-1.0.dist-info/more" if how == "metadata" else f"wk_bomb/{number}.bin"
+                with wheel.open(inside, "w", force_zip64=True) as file:
+                    for _ in range(size):
+                        file.write(bytes(MB))
+    if how == "a lie":
+        data = bytearray(path.read_bytes())
+        entry = data.rindex(b"wk_bomb/0.bin") - 46  # in the directory at the end
+        assert data[entry : entry + 4] == b"PK\x01\x02"
+        data[entry + 24 : entry + 28] = (5).to_bytes(4, "little")
+        path.write_bytes(data)
+    assert path.stat().st_size < 3 * MB
+
+
+@pytest.mark.usefixtures("bounded")
+@pytest.mark.parametrize("how", ["one file", "some files", "many files", "a lie", "metadata"])
+def test_a_wheel_that_unpacks_to_too_much_is_stopped_at_the_bound(
+    each_installer: str, shelf: Path, root: Path, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2 MB once wrote 2.56 GB before anybody looked."""
+    for name in ("PIP_CACHE_DIR", "UV_CACHE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "cache"))
+    session_id = make_session(root)
+    bomb(shelf, how)
+    try:
+        with Disk(root, tmp_path / "cache") as disk:
+            error = refusal(lambda: install_packages(session_id, ["wk-bomb"], root))
+    finally:
+        (shelf / "wk_bomb-1.0-py3-none-any.whl").unlink()
+    assert disk.most < 3 * BOUND, f"{disk.most:,}"
+    if how != "a lie":  # whose installer may notice first
+        assert error.cause == "disk"
+        assert "48.0 MB" in str(error)
+    assert own(root, session_id) == {}
+    assert list((root / STATE_FOLDER / "installing").iterdir()) == []
+    assert measure(tmp_path / "cache")[0] < MB, "nothing is left of it"
+    install_packages(session_id, ["wk-core"], root)
+    assert own(root, session_id) == {"wk-core": "1.0"}
+
+
+def test_metadata_of_any_length_is_not_read(each_installer: str, shelf: Path, root: Path) -> None:
+    session_id = make_session(root)
+    make_wheel(shelf, "wk-talkative", "1.0", requires=["wk-core\n\n" + "x" * (20 * MB)])
+    try:
+        error = refusal(lambda: install_packages(session_id, ["wk-talkative"], root))
+    finally:
+        (shelf / "wk_talkative-1.0-py3-none-any.whl").unlink()
+    assert error.cause in ("installer", "conflict"), error
+    assert own(root, session_id) == {}

@@ -19,7 +19,7 @@ def spec(python: str) -> dict[str, object]:
         "display_name": DISPLAY_NAME,
         "language": "python",
         "interrupt_mode": "message",
-        "metadata": {"debugger": False},
+        "metadata": {"debugger": False, "supported_encryption": ["curve"]},
     }
 
 

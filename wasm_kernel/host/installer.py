@@ -6,29 +6,37 @@ a file, which adds to the user's own settings where an option would replace them
 
 No code of a package runs here. uv builds nothing when told so; pip does for addresses among a package's
 dependencies, whatever it is told, so it runs in a process that cannot start others.
+
+A wheel of 2 MB may unpack to gigabytes, and what its directory says of sizes may be a lie. So what is on the disk is
+measured while it is written: downloads, uv's cache and the packages are all in folders of ours, and when they take more
+than they may, the installer is killed and they go.
 """
 
 from __future__ import annotations
 
 import configparser
 import contextlib
+import errno
 import importlib.util
 import os
 import re
+import resource
 import selectors
 import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from wasm_kernel.errors import PackageError
 from wasm_kernel.host import refusals
-from wasm_kernel.host.packages import installed
+from wasm_kernel.host.packages import installed, measure
 from wasm_kernel.model.packages import GUEST_PYTHON, Package, key_of
+from wasm_kernel.model.units import format_size
 
 STUB_LABEL = "+wasi"
 # Required by the metadata of packages that work without them in the guest, and compiled, or of no use there.
@@ -60,10 +68,14 @@ _PIP_OPTIONS = [
 ]  # fmt: skip
 _UV_OPTIONS = [
     "pip", "install", "--only-binary", ":all:", "--python-version", GUEST_PYTHON,
-    # Wheels for no platform, and markers that hold for wasm. Files are copied, not linked: a set is not uv's cache.
-    "--python-platform", "wasm32-pyodide2024", "--link-mode", "copy",
+    # Wheels for no platform, and markers that hold for wasm. The cache goes when the set is made, so links will do.
+    "--python-platform", "wasm32-pyodide2024", "--link-mode", "hardlink",
 ]  # fmt: skip
 _MOST_OUTPUT = 1 << 20
+_MOST_MEMORY = 4 << 30  # a package's metadata is read into memory, whatever it unpacks to
+_MOST_METADATA = 16 << 20  # bytes of a file of it; we read them, too
+_LOOK_SECONDS = 0.02  # between looks at what was written
+_MEASURE_SECONDS = 1.0
 _SHOWN = re.compile(r"\s*(Collecting|Downloading|Resolved|Prepared|Installing collected) ")
 
 OnLine = Callable[[str], None]
@@ -76,6 +88,7 @@ def fetch(
     target: Path,
     work: Path,
     *,
+    most_bytes: int,
     on_line: OnLine = lambda line: None,
     cancel: threading.Event | None = None,
 ) -> None:
@@ -87,6 +100,7 @@ def fetch(
         present: What the guest has without it.
         target: The folder for the packages.
         work: An empty folder for files the installer needs; the caller deletes it.
+        most_bytes: What both folders may take while this goes on.
         on_line: Called with lines of the installer's that say how far it is.
         cancel: Ends it when set.
     """
@@ -96,7 +110,11 @@ def fetch(
     for command in _commands(target, file):
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir()
-        output, status = _run(command, work, on_line, cancel)
+        bound = _Bound((target, work), most_bytes)
+        output, status = _run(command, work, on_line, cancel, bound)
+        if status == -signal.SIGXFSZ or (status and os.strerror(errno.EFBIG) in output):  # by `_limit`
+            raise bound.excess()
+        bound.measure()  # what was written last
         if status == 0:
             _tidy(target, asked)
             return
@@ -104,7 +122,7 @@ def fetch(
         # The other one may know of sources that this one does not; what it says is worth less if it just fails, too.
         if failure is None or said.cause not in ("installer", "network"):
             failure = said
-        if failure.cause == "unknown" and _exists(failure, command, work):
+        if failure.cause == "unknown" and _exists(failure, command, work, bound):
             failure = refusals.compiled(refusals.unknown_name(output), asked, output)
         if said.cause not in ("unknown", "network"):
             break
@@ -184,24 +202,67 @@ def _pip_has_its_index() -> bool:
     return any(found.has_option(part, key) for part in ("global", "install") for key in ("index-url", "no-index"))
 
 
-def _exists(failure: PackageError, command: list[str], work: Path) -> bool:
+def _exists(failure: PackageError, command: list[str], work: Path, bound: _Bound) -> bool:
     """Whether a package is there, though not for the guest: pip says the same of both."""
     name = refusals.unknown_name(failure.details)
     if command[0] != sys.executable or not name:
         return False
-    return _run([*_pip(), "index", "versions", "--no-input", name], work, lambda line: None, None)[1] == 0
+    return _run([*_pip(), "index", "versions", "--no-input", name], work, lambda line: None, None, bound)[1] == 0
 
 
 # ---- running it
 
 
-def _run(command: list[str], work: Path, on_line: OnLine, cancel: threading.Event | None) -> tuple[str, int]:
+class _Bound:
+    """What a process may write below some folders. It is told apart from what it writes elsewhere by measuring, which
+    takes a while; so that is done only when it may have written too much, and now and then for files without bytes."""
+
+    def __init__(self, folders: tuple[Path, ...], most: int) -> None:
+        self._folders, self.most = folders, most
+        self._left, self._written, self._due = most, 0, 0.0
+
+    def look(self, process: int) -> None:
+        """`PackageError` if there is too much by now."""
+        now = time.monotonic()
+        written = _written_by(process)
+        if now >= self._due or written - self._written > self._left:
+            self.measure()
+            self._written = written
+            self._due = time.monotonic() + max(_MEASURE_SECONDS, 10 * (time.monotonic() - now))
+
+    def measure(self) -> None:
+        """The same, exactly."""
+        size, _ = measure(*self._folders)
+        self._left = self.most - size
+        if self._left <= 0:
+            raise self.excess()
+
+    def excess(self) -> PackageError:
+        """What a person is told."""
+        limit = format_size(self.most)
+        return PackageError("disk", f"the session's packages would take more than {limit}; nothing was changed")
+
+
+def _written_by(process: int) -> int:
+    """Bytes that a process has written so far, anywhere; 0 where the system does not say."""
+    try:
+        found = re.search(rb"^wchar: (\d+)$", Path(f"/proc/{process}/io").read_bytes(), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
+
+
+def _run(
+    command: list[str], work: Path, on_line: OnLine, cancel: threading.Event | None, bound: _Bound
+) -> tuple[str, int]:
     """Run an installer in a folder of ours, where no file of a guest's can configure it; its output and status."""
     temporary = work / "tmp"
     temporary.mkdir(exist_ok=True)
     settings = {
         "TMPDIR": str(temporary), "NO_COLOR": "1", "UV_NO_PROGRESS": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PYTHONDONTWRITEBYTECODE": "1",
+        # uv unpacks there; what it was killed at would stay in the user's.
+        "UV_CACHE_DIR": str(work / "cache"),
     }  # fmt: skip
     process = subprocess.Popen(
         command,
@@ -214,7 +275,8 @@ def _run(command: list[str], work: Path, on_line: OnLine, cancel: threading.Even
     )
     try:
         assert process.stdout is not None
-        output = _follow(process.stdout.fileno(), on_line, cancel)
+        _limit(process.pid, bound.most)
+        output = _follow(process.stdout.fileno(), on_line, cancel, lambda: bound.look(process.pid))
         return output, process.wait()
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -224,7 +286,15 @@ def _run(command: list[str], work: Path, on_line: OnLine, cancel: threading.Even
             process.stdout.close()
 
 
-def _follow(pipe: int, on_line: OnLine, cancel: threading.Event | None) -> str:
+def _limit(process: int, most_bytes: int) -> None:
+    """Let no file of a process grow beyond a bound, nor its memory, where the system can do that."""
+    if sys.platform == "linux":
+        for what, most in ((resource.RLIMIT_FSIZE, most_bytes), (resource.RLIMIT_DATA, _MOST_MEMORY)):
+            with contextlib.suppress(OSError, ValueError):  # it has ended, or is bounded more strictly already
+                resource.prlimit(process, what, (most, most))
+
+
+def _follow(pipe: int, on_line: OnLine, cancel: threading.Event | None, look: Callable[[], None]) -> str:
     lines: list[str] = []
     kept, rest = 0, b""
     with selectors.DefaultSelector() as selector:
@@ -232,7 +302,8 @@ def _follow(pipe: int, on_line: OnLine, cancel: threading.Event | None) -> str:
         while True:
             if cancel is not None and cancel.is_set():
                 raise PackageError("cancelled", "the installation was cancelled; nothing was changed")
-            if not selector.select(0.1):
+            look()
+            if not selector.select(_LOOK_SECONDS):
                 continue
             data = os.read(pipe, 1 << 16)
             *whole, rest = (rest + data).split(b"\n") if data else (rest, b"")
@@ -250,6 +321,10 @@ def _follow(pipe: int, on_line: OnLine, cancel: threading.Event | None) -> str:
 def _tidy(target: Path, asked: list[str]) -> None:
     """Leave only what a guest can import; `PackageError` if something compiled came in after all."""
     shutil.rmtree(target / "bin", ignore_errors=True)  # programs, with the host's paths in them
+    for file in target.glob("*.dist-info/*"):
+        if file.lstat().st_size > _MOST_METADATA:
+            size = format_size(file.lstat().st_size)
+            raise PackageError("installer", f"a package has {size} of metadata in {file.name}; that is no real one")
     for distribution in installed(target):
         folder = Path(str(distribution._path))  # type: ignore[attr-defined]
         if distribution.version.endswith(STUB_LABEL):

@@ -96,6 +96,7 @@ _LAYOUT = {
 _MOST_NAMES = _LAYOUT["LIST"] - _LAYOUT["SESSIONS"]
 _LIST_MAX = 64 << 20
 _MAX_PATH = 4096
+_OPENED = (3, 4)  # WASI's kinds of what may be open: folders and files
 _OPEN, _CLOSE = 1, 2
 _OPEN_RECORD = struct.Struct("<IIIIIIQI")
 
@@ -207,7 +208,8 @@ class Interposer:
         self._scratch_calls = {
             n: store.caller(self._scratch[n], p, "i")
             for n, p in ON_SCRATCH.items()
-            if n in ("fd_close", "fd_renumber", "fd_seek", "fd_tell", "path_open", "clock_time_get")
+            if n
+            in ("fd_close", "fd_renumber", "fd_seek", "fd_tell", "path_filestat_get", "path_open", "clock_time_get")
         }
         self._base = store.memory_address(self._scratch["memory"])
         self._out_len = ctypes.c_uint32.from_address(self._base + _LAYOUT["OUT_LEN"])
@@ -367,6 +369,13 @@ class Interposer:
         ctypes.memmove(self._base + _LAYOUT["PATH"], item.path, len(item.path))
         directory = item.oflags & 2
         try:
+            if (
+                self._scratch_calls["path_filestat_get"](
+                    item.mount, item.lookup & 1, _LAYOUT["PATH"], len(item.path), _LAYOUT["STAT"]
+                )
+                or ctypes.c_uint8.from_address(self._base + _LAYOUT["STAT"] + 16).value not in _OPENED
+            ):
+                return None  # gone, or become a FIFO, which would be waited for
             status = self._scratch_calls["path_open"](
                 item.mount, item.lookup, _LAYOUT["PATH"], len(item.path), directory, item.rights, 0, item.fdflags,
                 _LAYOUT["OUT32"],

@@ -278,6 +278,14 @@
 
   ;; ---- paths -------------------------------------------------------------------------------------------------
 
+  ;; Is it a folder whose contents are not the image's: opened by the guest, or mounted after /dev?
+  (func $is_users (param $dir i32) (result i32)
+    (i32.or (i32.gt_s (local.get $dir) (global.get $dev)) (i32.and (call $flag (local.get $dir)) (i32.const 4))))
+  ;; Is what was asked for at STAT neither a folder (3) nor a file (4) nor a link (7)? To open a FIFO would wait for its
+  ;; other end, out of reach of interrupts and limits; a device is none of the guest's business.
+  (func $is_special (result i32)
+    (i32.eqz (i32.and (i32.shr_u (i32.const 0x98) (i32.load8_u $s offset=16 (i32.const %STAT%))) (i32.const 1))))
+
   (func $path_open (param $dir i32) (param $lookup i32) (param $p i32) (param $n i32) (param $oflags i32)
                    (param $rights i64) (param $inherit i64) (param $fdflags i32) (param $out i32) (result i32)
     (local $e i32) (local $fd i32) (local $creates i32) (local $null i32)
@@ -289,11 +297,15 @@
       (local.set $rights (i64.and (local.get $rights) (i64.const -65)))))      ;; all but FD_WRITE
     (if (i32.and (local.get $oflags) (i32.const 9)) (then (call $touch)))      ;; CREAT, TRUNC
     (if (i32.and (local.get $oflags) (i32.const 8)) (then (call $forget)))
-    (if (local.tee $creates (i32.and (local.get $oflags) (i32.const 1))) (then
+    (local.set $creates (i32.and (local.get $oflags) (i32.const 1)))
+    (if (i32.or (local.get $creates) (call $is_users (local.get $dir))) (then
       (if (i32.eqz (call $s_path_filestat_get (local.get $dir) (i32.and (local.get $lookup) (i32.const 1))
                      (i32.const %PATH%) (local.get $n) (i32.const %STAT%)))
-        (then (local.set $creates (i32.const 0)))                              ;; it is there: nothing new
-        (else (if (local.tee $e (call $room_for_name (i64.const 4096))) (then (return (local.get $e))))))))
+        (then
+          (if (call $is_special) (then (return (i32.const 63))))
+          (local.set $creates (i32.const 0)))                                  ;; it is there: nothing new
+        (else (if (local.get $creates) (then
+          (if (local.tee $e (call $room_for_name (i64.const 4096))) (then (return (local.get $e))))))))))
     (local.set $e (call $real_path_open (local.get $dir) (local.get $lookup) (local.get $p) (local.get $n)
       (local.get $oflags) (local.get $rights) (local.get $inherit) (local.get $fdflags) (local.get $out)))
     (if (local.get $e) (then (return (local.get $e))))

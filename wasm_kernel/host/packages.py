@@ -35,6 +35,7 @@ PACKAGES, INSTALLING = "packages", "installing"
 _CURRENT = "current"
 _REQUESTED = ".requested"  # in a set: what was asked for, a requirement a line; the rest came with it
 _PYC = ".cpython-315.pyc"
+_BLOCK = 4096
 
 
 def in_use(folder: Path) -> str:
@@ -174,15 +175,27 @@ def set_in_use(root: Path, session_id: str) -> Path | None:
     return folder / name if name else None
 
 
-def measure(folder: Path) -> tuple[int, str]:
-    """Bytes of a set, and the first thing in it that is neither a file nor a folder, which no package has."""
+def measure(*folders: Path) -> tuple[int, str]:
+    """Bytes that folders of packages take, and the first thing there that is neither file nor folder, which none has.
+
+    Each file and folder counts as a block at least: many small ones take room, too. What is linked counts once, and
+    what goes meanwhile not at all.
+    """
     size, odd = 0, ""
-    for where, folders, names in os.walk(folder):
-        for name in [*folders, *names]:
-            info = os.lstat(f"{where}/{name}")
-            if stat.S_ISREG(info.st_mode):
-                size += info.st_size
-            elif not stat.S_ISDIR(info.st_mode):
+    seen: set[int] = set()
+    for where, inner, names in (found for folder in folders for found in os.walk(folder)):
+        for name in [*inner, *names]:
+            try:
+                info = os.lstat(f"{where}/{name}")
+            except FileNotFoundError:
+                continue
+            if info.st_nlink > 1 and stat.S_ISREG(info.st_mode):
+                if info.st_ino in seen:
+                    continue
+                seen.add(info.st_ino)
+            if stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode):
+                size += max(info.st_size, _BLOCK)
+            else:
                 odd = odd or name
     return size, odd
 

@@ -8,6 +8,9 @@
 Before sessions of a user are removed, a line says which ("begun", ids in its detail), so that whatever happens in
 between is known; a line for each follows ("live": in use; "changed": used since it was decided). At the end of a run
 one says how it went ("finished"). If nothing can be written here, nothing is removed.
+
+A user may have any number of sessions, and so be in any number of lines. When room is needed, the lines that go are the
+oldest of those who have the most: nobody can make lines about others, or about the service, disappear.
 """
 
 from __future__ import annotations
@@ -17,9 +20,12 @@ import errno
 import fcntl
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from wasm_kernel.host.durable import write_file
 
 _TEXTS = ("time", "run", "actor", "action", "user", "session_id", "snapshot_id", "reason", "result", "detail")
 _FILTERS = ("user", "action", "result")
@@ -43,7 +49,8 @@ class Entry:
 
 
 class AuditLog:
-    """Appends lines, and reads them back, the newest first. A file that got too long becomes NAME.1, and so on."""
+    """Appends lines, and reads them back, the newest first. A file that got too long becomes NAME.1, and so on; of the
+    two oldest one is made, in which each user has a fair share."""
 
     def __init__(self, path: Path, *, max_bytes: int = 4 << 20, keep: int = 9) -> None:
         self._path, self._max_bytes, self._keep = path, max_bytes, keep
@@ -81,10 +88,20 @@ class AuditLog:
                 os.close(handle)
 
     def _rotate(self) -> None:
-        self._numbered(self._keep).unlink(missing_ok=True)
+        oldest = self._numbered(self._keep)
+        if oldest.exists():
+            self._merge(self._numbered(self._keep - 1), oldest)
         for number in range(self._keep - 1, -1, -1):
             with contextlib.suppress(FileNotFoundError):
                 self._numbered(number).rename(self._numbered(number + 1))
+
+    def _merge(self, newer: Path, oldest: Path) -> None:
+        """Make one file of two. Where this is interrupted, lines are there twice, until it is done again."""
+        lines = [*oldest.read_bytes().splitlines()]
+        with contextlib.suppress(FileNotFoundError):
+            lines += newer.read_bytes().splitlines()
+        kept = fair_share(list(dict.fromkeys(lines)), self._max_bytes)
+        write_file(newer, b"".join(line + b"\n" for line in kept))  # which takes the oldest's place next
 
     def _numbered(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}") if number else self._path
@@ -115,6 +132,35 @@ class AuditLog:
             except FileNotFoundError:
                 continue
             yield from reversed(data.splitlines())
+
+
+def fair_share(lines: list[bytes], most: int) -> list[bytes]:
+    """The lines that are kept where there is room for so many bytes: of each user's the newest, up to the same size.
+
+    ``lines``: the oldest first, as is what is kept.
+    """
+    users = [_user_of(line) for line in lines]
+    sizes: Counter[str] = Counter()
+    for user, line in zip(users, lines, strict=True):
+        sizes[user] += len(line) + 1
+    share, left = 0, most
+    for number, size in enumerate(sorted(sizes.values())):
+        share = left // (len(sizes) - number)
+        if size > share:
+            break
+        share, left = size, left - size
+    kept = []
+    spent: Counter[str] = Counter()
+    for user, line in zip(reversed(users), reversed(lines), strict=True):
+        spent[user] += len(line) + 1
+        if spent[user] <= share:
+            kept.append(line)
+    return kept[::-1]
+
+
+def _user_of(line: bytes) -> str:
+    entry = _parse(line)
+    return entry.user if entry is not None else ""
 
 
 def _is_at(handle: int, path: Path) -> bool:

@@ -3,34 +3,60 @@
 The service asks each user's server through the hub's proxy, with its token and the scope ``access:servers``. A server
 sees its own locks, so live sessions are safe also while it runs; it must run, though. What it answers is the user's
 word, who may run any server: it is checked (`answers`), and at worst tells lies about that user's own sessions.
+
+Nor may it cost this service its memory: an answer has 2 MB at most, as it comes over the wire and never compressed,
+and no more items than were asked for. Of each item only the plain values that are needed are kept, before the next
+page is asked for.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
+from tornado.httputil import HTTPInputError
+from tornado.iostream import StreamBufferFullError, StreamClosedError, UnsatisfiableReadError
+from tornado.simple_httpclient import HTTPStreamClosedError
 
 from wasm_kernel.errors import ConfigurationError, WasmKernelError
 from wasm_kernel.hub.answers import BadAnswer
 from wasm_kernel.hub.census import HubUser
 from wasm_kernel.hub.hubapi import HubApi
-from wasm_kernel.model.prune_report import PruneReport, PruneRequest, SnapshotBounds, report_of_snapshots
+from wasm_kernel.model.prune_report import (
+    PruneReport,
+    PruneRequest,
+    PruneTotals,
+    SnapshotBounds,
+    joined,
+    report_of_snapshots,
+)
 from wasm_kernel.model.session_info import SandboxInfo, SessionInfo, WorkspaceInfo, session_of
+from wasm_kernel.model.units import format_size
 
+_T = TypeVar("_T")
 NOT_RUNNING = "their server does not run, and only it can reach their workspace"
 _BASE = "wasm-kernel/api/v0"
-_PAGE, _MAX_PAGES = 1000, 200
+_PAGE, _MAX_ITEMS = 250, 200_000
+_MAX_ANSWER = 2 << 20
+_MAX_TEXT = 1000  # characters of a value
+_MAX_IDS = 250  # sessions removed by one request; all of them are in its answer
 _SECONDS = 600.0
-_MAX_ANSWER = 64 << 20
+# What tornado says of an answer, or of headers, that it does not read to the end.
+_CUT_OFF = (
+    HTTPStreamClosedError, StreamClosedError, StreamBufferFullError, UnsatisfiableReadError, HTTPInputError
+)  # fmt: skip
 
 
 class NotDone(WasmKernelError):
     """A user's server does not do it; the text says why."""
+
+
+class CutOff(NotDone):
+    """An answer that did not come to its end, most often because it is too long."""
 
 
 class Remote:
@@ -45,7 +71,7 @@ class Remote:
         self._hub, self._proxy, self._token = hub, proxy_url.rstrip("/"), token
         self._may_start, self._on_shift = start_servers, False
         self._started: dict[str, HubUser] = {}
-        # Answers of this length are not read by the client that everybody shares.
+        # A client of our own: the one that everybody shares reads answers of any length.
         self._client = AsyncHTTPClient(force_instance=True, max_body_size=_MAX_ANSWER, max_buffer_size=_MAX_ANSWER)
         self._jobs: dict[str, Callable[..., Awaitable[Mapping[str, Any]]]] = {
             "look": self._look,
@@ -101,35 +127,30 @@ class Remote:
     # ---- jobs
 
     async def _look(self, server: str) -> WorkspaceInfo:
-        usage = await self._ask(server, "usage")
+        usage = _plain(await self._ask(server, "usage"), ("snapshots", "snapshot_bytes", "disk_free_bytes"))
         return {
-            "sessions": [_session(item) for item in await self._pages(server, "sandboxes")],
-            "snapshot_count": usage.get("snapshots", 0),
-            "snapshot_bytes": usage.get("snapshot_bytes", 0),
-            "free_bytes": usage.get("disk_free_bytes"),
+            "sessions": await self._pages(server, "sandboxes", _session),
+            "snapshot_count": usage["snapshots"] or 0,
+            "snapshot_bytes": usage["snapshot_bytes"] or 0,
+            "free_bytes": usage["disk_free_bytes"],
         }
 
     async def _snapshots(self, server: str, session_id: str | None = None) -> dict[str, Any]:
         of_one = f"sandboxes/{quote(session_id, safe='')}/" if session_id is not None else ""
-        found = await self._pages(server, f"{of_one}snapshots")
-        names = ("snapshot_id", "created_at", "trigger", "label", "stored_bytes", "memory_bytes")
-        return {"snapshots": [{**{n: s.get(n) for n in names}, "session_id": s.get("sandbox_id")} for s in found]}
+        return {"snapshots": await self._pages(server, f"{of_one}snapshots", _snapshot)}
 
     async def _remove(self, server: str, decisions: list[list[Any]], archive: bool) -> PruneReport:
         stamps = {name: stamp for name, _, _, stamp in decisions}
-        found = await self._prune(server, {"stamps": stamps, "archive": archive})
-        # Whatever else it says went is none of what was asked for.
-        return {
-            **found,
-            "sessions": [item for item in found["sessions"] if item["session_id"] in stamps],
-            "errors": {name: text for name, text in found["errors"].items() if name in stamps},
-            "live": [name for name in found["live"] if name in stamps],
-            "changed": [name for name in found["changed"] if name in stamps],
-        }
+        done: PruneReport | None = None
+        for start in range(0, len(stamps), _MAX_IDS):  # all of them are in the answer
+            few = dict(list(stamps.items())[start : start + _MAX_IDS])
+            found = _about(await self._prune(server, {"stamps": few, "archive": archive}), few)
+            done = found if done is None else joined(done, found)
+        return done if done is not None else report_of_snapshots([], {})
 
     async def _thin(self, server: str, policy: dict[str, Any], dry_run: bool = False) -> PruneReport:
         bounds = cast(SnapshotBounds, {name: value for name, value in policy.items() if value is not None})
-        return await self._prune(server, {"snapshots": bounds}, dry_run=dry_run)
+        return await self._prune(server, {"only": [], "snapshots": bounds}, dry_run=dry_run)
 
     async def _forget(self, server: str, snapshot_ids: list[str]) -> PruneReport:
         done, errors = [], {}
@@ -143,15 +164,14 @@ class Remote:
 
     async def _sweep(self, server: str, max_age_hours: float | None = None) -> PruneReport:
         if max_age_hours is None:
-            return await self._prune(server, {})
+            return await self._prune(server, {"only": []})
         # Which sessions go is decided by the service: only what was deleted so long ago is to be forgotten.
         planned = await self._prune(server, {"max_age_hours": max_age_hours}, dry_run=True)
         old = [item["session_id"] for item in planned["sessions"] if item["action"] == "forget"]
         return await self._prune(server, {"max_age_hours": max_age_hours, "only": old})
 
     async def _prune(self, server: str, wanted: PruneRequest, *, dry_run: bool = False) -> PruneReport:
-        found = await self._ask(server, "prune/plan" if dry_run else "prune/execute", wanted)
-        return cast(PruneReport, found)  # what is in it is checked by whoever uses it: `answers`
+        return _report(await self._ask(server, "prune/plan" if dry_run else "prune/execute", wanted))
 
     async def _tell(self, server: str, notices: list[dict[str, Any]]) -> dict[str, Any]:
         await self._ask(server, "notices", {"notices": notices}, method="PUT")
@@ -159,17 +179,28 @@ class Remote:
 
     # ---- asking
 
-    async def _pages(self, server: str, what: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        for number in range(_MAX_PAGES):
-            page = await self._ask(server, f"{what}?limit={_PAGE}&offset={number * _PAGE}")
+    async def _pages(self, server: str, what: str, read: Callable[[Any], _T]) -> list[_T]:
+        """A whole list, page by page. ``read`` takes what is needed of an item."""
+        found: list[_T] = []
+        size, offset = _PAGE, 0
+        while offset < _MAX_ITEMS:
+            try:
+                page = await self._ask(server, f"{what}?limit={size}&offset={offset}")
+            except CutOff:
+                if size == 1:
+                    raise
+                size = max(1, size // 5)  # large items, such as snapshots with much metadata
+                continue
             items = page["items"]
-            if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-                raise NotDone("their server answers with a list that is none")
-            found += items
+            if not isinstance(items, list) or len(items) > size:
+                raise NotDone(f"their server answers with a list that is none, or has more than the {size} asked for")
+            found += [read(item) for item in items]
             if page.get("next_offset") is None:
                 return found
-        raise NotDone(f"they have more than {_PAGE * _MAX_PAGES:,} of {what}")
+            if not items:
+                raise NotDone(f"their server's list of {what} does not end")
+            offset += size
+        raise NotDone(f"they have more than {_MAX_ITEMS:,} of {what}")
 
     async def _ask(
         self, server: str, what: str, body: Mapping[str, Any] | None = None, *, method: str = ""
@@ -178,14 +209,24 @@ class Remote:
         request = HTTPRequest(
             f"{self._proxy}{server}{_BASE}/{what}{quietly}",
             method=method or ("GET" if body is None else "POST"),
-            headers={"Authorization": f"token {self._token}", "Content-Type": "application/json"},
+            headers={
+                "Authorization": f"token {self._token}",
+                "Content-Type": "application/json",
+                "Accept-Encoding": "identity",
+            },
+            decompress_response=False,  # a few KB may become GB
             body=None if body is None else json.dumps(body),
             request_timeout=_SECONDS,
             follow_redirects=False,  # to a page to log in
         )
         try:
             answer = await self._client.fetch(request)
+            if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+                raise NotDone(f"their server answers to {what} compressed, which it was asked not to")
             found = json.loads(answer.body) if answer.body else {}
+        except _CUT_OFF:
+            limit = format_size(_MAX_ANSWER)
+            raise CutOff(f"their server's answer to {what} was cut off; it may have {limit} at most") from None
         except HTTPClientError as e:
             raise NotDone(_refusal(e, what)) from None
         except (ValueError, RecursionError):
@@ -203,14 +244,69 @@ def _refusal(error: HTTPClientError, what: str) -> str:
         return f"{text}; give the service the scope access:servers"
     if error.code == 404:
         return f"{text}; wasm-kernel's extension is not there, or too old"
-    with contextlib.suppress(ValueError, AttributeError, TypeError, LookupError):
+    with contextlib.suppress(ValueError, AttributeError, TypeError, LookupError, RecursionError):
         text += f": {str(json.loads(error.response.body)['detail'])[:200]}"  # type: ignore[union-attr]
     return text
 
 
-def _session(item: dict[str, Any]) -> SessionInfo:
+def _session(found: Any) -> SessionInfo:
     """A sandbox of the API as a session."""
-    try:
-        return session_of(cast(SandboxInfo, item))
-    except KeyError as e:
-        raise NotDone(f"their server lists sandboxes without {e}; its wasm-kernel is too old") from None
+    texts = ("sandbox_id", "state", "stamp", "created_at", "updated_at", "problem", "title", "notebook")
+    numbers = ("size_bytes", "execution_count", "snapshot_count")
+    item = _plain(found, (*texts, "former_notebook", *numbers))
+    if item["stamp"] is None:
+        raise NotDone("their server lists sandboxes without a stamp; its wasm-kernel is too old")
+    return session_of(cast(SandboxInfo, {**item, **{name: item[name] or 0 for name in numbers}}))
+
+
+def _snapshot(found: Any) -> dict[str, Any]:
+    """A snapshot of the API as `jobs.snapshots` has it."""
+    names = ("snapshot_id", "created_at", "trigger", "label", "stored_bytes", "memory_bytes")
+    item = _plain(found, (*names, "sandbox_id"))
+    return {**{name: item[name] for name in names}, "session_id": item["sandbox_id"]}
+
+
+def _plain(found: Any, names: Iterable[str]) -> dict[str, Any]:
+    """The values of an object by their names, None for those that are not there; what is neither text nor a number, or
+    is too long, is not taken over."""
+    if not isinstance(found, dict):
+        raise NotDone("their server answers with an item that is none")
+    values = {name: found.get(name) for name in names}
+    for name, value in values.items():
+        if isinstance(value, str):
+            values[name] = value[:_MAX_TEXT]
+        elif value is not None and (not isinstance(value, int) or abs(value) >= 1 << 63):  # bool is an int, too
+            raise NotDone(f"their server answers with a {name} that is none")
+    return values
+
+
+def _report(found: dict[str, Any]) -> PruneReport:
+    """What a server says of a prune, in plain values; whether they make sense is looked at in `answers`."""
+    sessions, errors = found.get("sessions"), found.get("errors")
+    names = {name: found.get(name, []) for name in ("live", "changed", "snapshots")}
+    lists = all(isinstance(value, list) and all(isinstance(n, str) for n in value) for value in names.values())
+    if not (isinstance(sessions, list) and isinstance(errors, dict) and lists):
+        raise NotDone("their server does not say what became of the sessions")
+    fields = ("session_id", "action", "done", "size_bytes", "archive")
+    totals = _plain(found.get("totals"), PruneTotals.__annotations__)
+    return cast(
+        PruneReport,
+        {
+            "dry_run": found.get("dry_run") is True,
+            "sessions": [_plain(item, fields) for item in sessions],
+            "totals": {name: value or 0 for name, value in totals.items()},
+            "errors": {name: str(text)[:_MAX_TEXT] for name, text in errors.items()},
+            **names,
+        },
+    )
+
+
+def _about(found: PruneReport, asked: Mapping[str, Any]) -> PruneReport:
+    """What a report says of those that were asked about: whatever else it says went is none of them."""
+    return {
+        **found,
+        "sessions": [item for item in found["sessions"] if item["session_id"] in asked],
+        "errors": {name: text for name, text in found["errors"].items() if name in asked},
+        "live": [name for name in found["live"] if name in asked],
+        "changed": [name for name in found["changed"] if name in asked],
+    }

@@ -67,6 +67,7 @@ from wasm_kernel.model.retention import Decision
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 _BATCH = 200  # sessions removed between two entries of the audit log
+_LISTED = 1000  # snapshots, or warnings, of a user that one run names; of the others it says how many
 _SNAPSHOT_BOUNDS = ("max_age_hours", "max_per_session", "max_total_bytes")
 _DAY = 86400.0
 _STALE = 10  # a census that much older than it should be is not shown; one that is a little older, while it is renewed
@@ -451,7 +452,10 @@ class _Journal:
 
     async def begun(self, user: str, ids: Iterable[str], reason: str) -> None:
         """Something is about to be removed; if that cannot be written down, it must not be."""
-        await self._write([self._entry(user, reason=reason, result="begun", detail=" ".join(ids))])
+        every = list(ids)
+        more = f" and {len(every) - _LISTED:,} more" if len(every) > _LISTED else ""
+        detail = " ".join(every[:_LISTED]) + more
+        await self._write([self._entry(user, reason=reason, result="begun", detail=detail)])
 
     async def results(self, result: UserResult, reasons: Mapping[str, str]) -> None:
         """How it went, for each."""
@@ -461,21 +465,25 @@ class _Journal:
             return self._entry(result.user, session_id=session_id, reason=reason, result=how, **more)
 
         made = [entry(i, bytes=size, detail=result.archived.get(i, "")) for i, size in result.deleted.items()]
-        made += [entry(snapshot_id=i, bytes=0) for i in result.snapshots]
+        made += [entry(snapshot_id=i, bytes=0) for i in result.snapshots[:_LISTED]]
+        if len(result.snapshots) > _LISTED:
+            made.append(entry(detail=f"and {len(result.snapshots) - _LISTED:,} more snapshots"))
         made += [entry(i, "live") for i in result.live] + [entry(i, "changed") for i in result.changed]
         made += [entry("" if i == "user" else i, "failed", detail=text) for i, text in result.errors.items()]
         await self._write(made)
 
     async def warned(self, user: str, warnings: Iterable[SessionWarning]) -> None:
         """A user was told."""
-        await self._write(
-            replace(
-                self._entry(user, session_id=w.session_id, reason=w.reason, bytes=w.size_bytes),
-                action="warn",
-                detail=f"due {format_time(w.due)}",
+        every = list(warnings)
+        made = [
+            self._entry(
+                user, session_id=w.session_id, reason=w.reason, bytes=w.size_bytes, detail=f"due {format_time(w.due)}"
             )
-            for w in warnings
-        )
+            for w in every[:_LISTED]
+        ]
+        if len(every) > _LISTED:
+            made.append(self._entry(user, detail=f"and {len(every) - _LISTED:,} more sessions"))
+        await self._write(replace(entry, action="warn") for entry in made)
 
     async def finished(self, users: dict[str, UserResult]) -> Run:
         """The whole run."""

@@ -18,9 +18,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from wasm_kernel.errors import WasmKernelError
+from wasm_kernel.errors import ConfigurationError, WasmKernelError
 
 HOST_MAGICS = ("session", "prune", "pip")
+_SPECIAL_LINE = re.compile(r"^[ \t]*(?:[%!?]|[^\n=#'\"()]*=[ \t]*[%!])|\?[ \t]*$", re.MULTILINE)
+_HOST_LINE = re.compile(rf"%(?:{'|'.join(HOST_MAGICS)})\b")
+_MOST_WORK = 500_000  # special lines times characters: about a second
 MOST_REPEATS = 100  # in one cell, of a magic that stands in a loop, a function or a comprehension
 _PYTHON_CELLS = ("time", "timeit", "capture", "prun")  # magics whose cell is Python, run in the same guest
 _REPEATING = ("timeit",)
@@ -131,6 +134,14 @@ def _read(code: str, *, repeats: bool, nested: int) -> Cell:
     """The same within so many magics such as %time. ``repeats``: all of it may run more than once."""
     if not any(name in code for name in HOST_MAGICS):  # nearly every cell, and the import below costs 20 ms once
         return Cell()
+    special = len(_SPECIAL_LINE.findall(code))
+    if special * len(code) > _MOST_WORK:  # IPython reads the whole text again for each such line
+        if _HOST_LINE.search(code) is None:
+            return Cell()
+        raise ConfigurationError(
+            f"the cell has {special:,} lines with magics in {len(code):,} characters; that is too much to look for "
+            "%session, %prune and %pip in. Put those into a cell of their own"
+        )
     from IPython.core.inputtransformer2 import TransformerManager
 
     try:

@@ -3,6 +3,9 @@
 Shell belongs to the main thread, control to a thread of its own, stdin to the main thread, the heartbeat to libzmq.
 IOPub is written by all of them, and by the sandbox's thread: one lock, and no thread in between, so that what is sent
 first arrives first and nothing has to be flushed.
+
+With keys in the connection file (a manager's `transport_encryption`) all five speak CurveZMQ: whoever does not know
+the public key gets no answer, and nobody on the way can read or change anything.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any
 
 import zmq
 
+CURVE_KEYS = ("curve_publickey", "curve_secretkey")
 PORTS = ("shell_port", "control_port", "stdin_port", "iopub_port", "hb_port")
 _LINGER = 1000  # ms that a message may still take to leave when the kernel ends
 
@@ -35,6 +39,31 @@ def read_connection_file(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or not all(isinstance(found.get(port), int) for port in PORTS):
         raise BadConnectionFile(f"the connection file {str(path)!r} does not name all of {', '.join(PORTS)}")
     return found
+
+
+def _curve_keys(connection: dict[str, Any]) -> tuple[bytes, bytes] | None:
+    """The public and the secret key, if encryption was agreed on; never silently without what was asked for."""
+    public, secret = (connection.get(name) for name in CURVE_KEYS)
+    if public is None and secret is None:
+        return None
+    if not zmq.has("curve"):
+        raise BadConnectionFile(
+            "the connection file asks for encryption, which this pyzmq was built without; install one with CurveZMQ, "
+            "or set KernelManager.transport_encryption to 'disabled'"
+        )
+    if public is None or secret is None:
+        missing = CURVE_KEYS[0] if public is None else CURVE_KEYS[1]
+        raise BadConnectionFile(f"the connection file has no {missing}; encryption needs both keys")
+    try:
+        keys = public.encode("ascii"), secret.encode("ascii")
+        derived = zmq.curve_public(keys[1])
+    except (AttributeError, ValueError, zmq.ZMQError):
+        raise BadConnectionFile(
+            f"{' and '.join(CURVE_KEYS)} of the connection file must be 40 characters each, in Z85"
+        ) from None
+    if derived != keys[0]:
+        raise BadConnectionFile(f"{' and '.join(CURVE_KEYS)} of the connection file do not belong together")
+    return keys
 
 
 def readable(socket: zmq.Socket[bytes]) -> bool:
@@ -82,6 +111,7 @@ class Channels:
 
     def __init__(self, connection: dict[str, Any]) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._keys = _curve_keys(connection)
         self.ports: dict[str, int] = {}
         self.shell = self._bind(zmq.ROUTER, "shell_port", connection)
         self.control = self._bind(zmq.ROUTER, "control_port", connection)
@@ -98,6 +128,9 @@ class Channels:
         if kind == zmq.XPUB:
             socket.xpub_verbose = 1
             socket.sndhwm = 0  # a front end that is slow loses nothing; what a cell may send is capped
+        if self._keys is not None:
+            socket.curve_publickey, socket.curve_secretkey = self._keys
+            socket.curve_server = True
         wanted = connection[port]
         transport, ip = connection.get("transport", "tcp"), connection.get("ip", "127.0.0.1")
         try:

@@ -22,7 +22,13 @@ from wasm_kernel.model.records import BadRecord, check_session_id
 from wasm_kernel.model.units import format_duration
 from wasm_kernel.sessions.catalog import create_session_folder, delete_session_workspace, prepared_root
 from wasm_kernel.sessions.log import SandboxLogger
-from wasm_kernel.sessions.notebooks import Opened, follow_notebook, forget_notebook, open_notebook_session
+from wasm_kernel.sessions.notebooks import (
+    Opened,
+    follow_notebook,
+    forget_notebook,
+    note_identity,
+    open_notebook_session,
+)
 from wasm_kernel.sessions.session import LiveSession
 
 if TYPE_CHECKING:
@@ -172,15 +178,19 @@ class Home:
         return live
 
     def follow(self, now: LiveSession) -> None:
-        """Ask the server whether the notebook was renamed."""
+        """Ask the server whether the notebook was renamed, and look at what is in it now."""
         if self.notebook is not None:
             where = notebooks.from_server(self.environ, self.connection_file)
             if where is not None and where != self.notebook:
                 self.notebook = where
                 follow_notebook(self.root, now.session_id, where)
+            else:
+                note_identity(self.root, now.session_id, self.notebook)
 
     def leave(self, now: LiveSession) -> None:
         """The kernel ends."""
+        if self.notebook is not None:
+            note_identity(self.root, now.session_id, self.notebook)
         now.close()
         if self.temporary and not any(p.name[0] != "." for p in now.folder.iterdir()):
             with contextlib.suppress(OSError, SessionLocked):

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 Message = dict[str, Any]
 _SOON = 0.5  # seconds
+_ASK_EXIT = {"source": "ask_exit", "keepkernel": False}
 _LEAVING = ("exit", "quit", "exit()", "quit()")  # consoles end with these
 _END_PATIENCE = 2.0  # seconds a cell has to end when the kernel does
 _FOLLOW_SECONDS = 60.0  # between questions to the server whether the notebook was renamed
@@ -516,15 +517,13 @@ class WasmKernel(MessageLoop):
         reply: Message = {"user_expressions": {}, "payload": []}
         if result.success:
             expressions, payload = result.reply.get("user_expressions"), result.reply.get("payload")
-            seal = None if self._outputs.trusted else self._outputs.seal
+            trusted = self._outputs.trusted
             if isinstance(expressions, dict) and expressions:
-                reply["user_expressions"] = seal.expressions(expressions) if seal else expressions
+                reply["user_expressions"] = expressions if trusted else self._outputs.seal.expressions(expressions)
             if isinstance(payload, list) and payload:
-                reply["payload"] = seal.payload(payload) if seal else payload
-                if seal and run.code.strip() in _LEAVING:  # the person's word, not the guest's
-                    reply["payload"] += [
-                        item for item in payload if item == {"source": "ask_exit", "keepkernel": False}
-                    ]
+                reply["payload"] = payload if trusted else self._outputs.seal.payload(payload)
+                if not trusted and run.code.strip() in _LEAVING:  # the person's word, not the guest's
+                    reply["payload"] += [item for item in payload if item == _ASK_EXIT]
             return {"status": "ok", **reply}
         how, error = result.outcome, result.error
         if result.reply.get("ename") == "UsageError" and not result.reply.get("traceback"):  # its text is on stderr

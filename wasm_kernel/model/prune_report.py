@@ -104,6 +104,30 @@ class PruneReport(TypedDict):
     snapshots: list[str]
 
 
+def joined(one: PruneReport, other: PruneReport) -> PruneReport:
+    """Two reports of the same workspace as one."""
+    a, b = one["totals"], other["totals"]
+    return {
+        "dry_run": one["dry_run"],
+        "sessions": [*one["sessions"], *other["sessions"]],
+        "totals": {
+            "sessions": max(a["sessions"], b["sessions"]),
+            "bytes": max(a["bytes"], b["bytes"]),
+            "removed": a["removed"] + b["removed"],
+            "reclaimed_bytes": a["reclaimed_bytes"] + b["reclaimed_bytes"],
+            "live": a["live"] + b["live"],
+            "skipped": a["skipped"] + b["skipped"],
+            "errors": a["errors"] + b["errors"],
+            "snapshots_removed": a["snapshots_removed"] + b["snapshots_removed"],
+            "snapshot_bytes_freed": a["snapshot_bytes_freed"] + b["snapshot_bytes_freed"],
+        },
+        "errors": {**one["errors"], **other["errors"]},
+        "live": [*one["live"], *other["live"]],
+        "changed": [*one["changed"], *other["changed"]],
+        "snapshots": [*one["snapshots"], *other["snapshots"]],
+    }
+
+
 def report_of_snapshots(deleted: list[str], errors: dict[str, str], freed_bytes: int = 0) -> PruneReport:
     """Snapshots that were chosen one by one, as a prune that touched no session."""
     return {

@@ -294,14 +294,14 @@ class SnapshotHandler(ApiHandler):
     @authorized
     async def delete(self, snapshot_id: str) -> None:
         """Delete it."""
-        from wasm_kernel.sessions.snapshots import delete_snapshot
+        from wasm_kernel.server import api_held
 
         self.query("deleteSnapshot")
         sandboxes = await self.sandboxes()
         with self.answering(sandboxes):
             pool = sandboxes.pool
-            await pool.in_thread(delete_snapshot, _checked_uuid(snapshot_id, "snapshot"), pool.root)
-            await pool.snapshot_went()
+            size = await pool.in_thread(api_held.forget, pool.root, _checked_uuid(snapshot_id, "snapshot"))
+            await pool.snapshots_went(1, size)
         self.set_status(204)
         self.finish()
 

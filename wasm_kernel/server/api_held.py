@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.errors import ImageError
+from wasm_kernel.errors import ImageError, WasmKernelError
 from wasm_kernel.host import image, ledger, removal, tombstones
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import BadRecord
@@ -24,6 +24,7 @@ from wasm_kernel.sessions.catalog import create_session_folder
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.session import LiveSession
 from wasm_kernel.sessions.snapshots import (
+    delete_snapshot,
     fork_snapshot,
     get_snapshot,
     list_snapshots,
@@ -157,6 +158,15 @@ def save(held: Held, trigger: str, label: str, metadata: dict[str, Any]) -> tupl
         return snapshot, False
     before, held.checkpoint = held.checkpoint, snapshot.snapshot_id if trigger == "checkpoint" else ""
     return snapshot, bool(before) and live.recorder.store.remove_manifest(held.session_id, before)
+
+
+def forget(root: Path, snapshot_id: str) -> int:
+    """Delete a snapshot; the bytes that it had added, as far as that can be read."""
+    size = 0
+    with contextlib.suppress(WasmKernelError):  # a damaged one can be deleted, too
+        size = get_snapshot(snapshot_id, root).stored_bytes
+    delete_snapshot(snapshot_id, root)
+    return size
 
 
 def remove(root: Path, held: Held, shown: Mapping[str, Any], last: Snapshot | None, *, thin: bool) -> None:

@@ -5,7 +5,8 @@ Everything runs on the server's event loop but for what blocks (disk, guests), w
 * Whatever changes a sandbox (open, run, save, release, delete) holds its `Held.lock`; a task that was begun runs on
   without it. So two tasks cannot begin at once, and a task cannot begin while its sandbox is being saved.
 * After every task a checkpoint is written, which replaces the one before: a server that is killed loses the task that
-  ran, and nothing else. A release therefore only has to close.
+  ran, and nothing else. A release therefore only has to close. What replaced ones stored is given back when that may
+  be much, by number or by bytes. Whoever saved then waits for it: so it gets its turn, however many are busy.
 * A session that this server has open holds the session's lock, as a kernel's does: prunes leave it alone.
 """
 
@@ -28,7 +29,7 @@ from wasm_kernel.server.api_held import OURS, Held
 from wasm_kernel.server.api_views import Living, Terms
 from wasm_kernel.server.problems import Problem
 from wasm_kernel.sessions.catalog import prepared_root
-from wasm_kernel.sessions.snapshots import give_space_back
+from wasm_kernel.sessions.snapshots import collect_snapshots
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -37,6 +38,8 @@ _TICK = 0.5  # seconds between looks at who is idle
 _GRACE = 5.0  # seconds that a task has to end when its sandbox is deleted
 _LAST_GRACE = 1.0  # the same when the server stops: whoever stops it does not wait long
 _COLLECT_EVERY = 50  # snapshots that went
+_COLLECT_BYTES = 64 << 20  # that were stored, or went with a snapshot that was deleted
+_COLLECT_PATIENCE = 2.0  # seconds; kernels of the same workspace take snapshots, too
 
 
 class Pool:
@@ -51,7 +54,8 @@ class Pool:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="wasm-kernel-api")
         self._opening = 0
         self._making_room = asyncio.Lock()
-        self._gone = 0  # snapshots, since their space was given back
+        self._gone = self._gone_bytes = 0  # snapshots, since space was given back; and at most so much is to be had
+        self._giving_back = asyncio.Lock()
         self._closing = False
         self._housekeeper = self.loop.create_task(self._keep_house())
 
@@ -118,8 +122,8 @@ class Pool:
         """Take a snapshot. Called with the sandbox's lock held, while no task runs."""
         snapshot, replaced = await self.in_thread(api_held.save, held, trigger, label, metadata or {})
         held.unsaved = False
-        if replaced:
-            await self.snapshot_went()
+        # What a snapshot adds is what is left behind when another replaces it.
+        await self.snapshots_went(int(replaced), snapshot.stored_bytes)
         return snapshot
 
     async def checkpoint(self, held: Held) -> bool:
@@ -131,12 +135,26 @@ class Pool:
             return False
         return True
 
-    async def snapshot_went(self) -> None:
-        """Give the space of snapshots back when some have gone: looking for it takes a while."""
-        self._gone += 1
-        if self._gone >= _COLLECT_EVERY:
-            self._gone = 0
-            await self.in_thread(give_space_back, self.root)
+    async def snapshots_went(self, count: int, size: int) -> None:
+        """Give space back if it may be much by now: looking for it takes a while."""
+        self._gone, self._gone_bytes = self._gone + count, self._gone_bytes + size
+        if not self._has_much_to_give_back:
+            return
+        async with self._giving_back:
+            if self._has_much_to_give_back:  # nobody did it meanwhile
+                await self.in_thread(self._give_back)
+
+    @property
+    def _has_much_to_give_back(self) -> bool:
+        return self._gone >= _COLLECT_EVERY or self._gone_bytes >= _COLLECT_BYTES
+
+    def _give_back(self) -> None:
+        """Collect what no snapshot refers to. If that is not possible, it is tried again with the next."""
+        try:
+            collect_snapshots(self.root, wait=_COLLECT_PATIENCE)
+            self._gone = self._gone_bytes = 0
+        except (WasmKernelError, OSError) as e:
+            self.log.info("wasm_kernel: the space of snapshots that went is not given back yet: %s", e)
 
     # ---- letting go
 

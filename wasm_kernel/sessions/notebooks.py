@@ -1,8 +1,15 @@
 """Which session belongs to which notebook: always the same one, also after the notebook was renamed or moved.
 
 A session's metadata names its notebook. An index below ``.wasm-kernel/notebooks`` leads there without reading all of
-them; its entries are hints, believed only if the metadata agrees. A notebook that was moved while no kernel ran is
-known by its inode, and, as inodes are used again, by the ids of its cells.
+them; its entries are hints, believed only if the metadata agrees.
+
+A path alone says little: tomorrow another notebook may be ``Untitled.ipynb``, and must not get the files of the first.
+So a notebook is the same if it has a cell (by its id) that it had before, or if it is the same file: the same inode,
+and, as inodes are used again, made at the same moment. The first holds for editors that save by renaming, for other
+versions out of git and for copies that come back; the second for notebooks without cells or without ids (before
+nbformat 4.5), and for those that were emptied. Both are written down while the session is in use, because the notebook
+changes meanwhile. A notebook that was moved while no kernel ran is found by its inode; that it is the same is
+shown by its cells, if it had any.
 """
 
 from __future__ import annotations
@@ -12,13 +19,15 @@ import fcntl
 import hashlib
 import json
 import os
+import re
+import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from wasm_kernel.errors import SessionLocked
+from wasm_kernel.host import birth
 from wasm_kernel.host.durable import write_file
 from wasm_kernel.host.ledger import SessionLock, lock_session, read_record, state_folder, write_record
 from wasm_kernel.model.records import BadRecord, is_session_id
@@ -26,7 +35,14 @@ from wasm_kernel.sessions.catalog import create_session_folder
 from wasm_kernel.sessions.log import SandboxLogger
 
 _MAX_NOTEBOOK = 64 << 20  # larger ones are not read for their cells' ids
-_CELLS = 50
+_MAX_ID = 64  # characters, by nbformat
+_INODE = re.compile(r"inode-\d+-\d+")
+_KNOWN_CELLS = 1000  # ids that are kept, of cells that were deleted too: an older version may come back
+
+_NAMESAKE = (
+    "Another notebook was saved under this name before, and this is not the same one: it has a new session, with an "
+    "empty /app. The other one's session is kept; to go on with it here, run: %session attach {}"
+)
 
 
 @dataclass(frozen=True)
@@ -39,12 +55,46 @@ class Opened:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class _Identity:
+    """What tells a notebook from another one that is, or was, under its name."""
+
+    inode: str = ""  # inode-DEVICE-NUMBER; empty: unknown
+    born: int = 0  # when the file was made; 0: unknown
+    changed: int = 0
+    cells: tuple[str, ...] = ()
+
+    def shares_cells(self, other: _Identity) -> bool:
+        """Whether a cell of one is in the other."""
+        return bool(set(self.cells) & set(other.cells))
+
+    def is_surely(self, other: _Identity) -> bool:
+        """Whether a cell of one is in the other, or both are the same file, and not just of the same inode."""
+        if self.shares_cells(other):
+            return True
+        # Devices get other numbers when a machine starts again; number and birth together need no device.
+        numbers = {identity.inode.rpartition("-")[2] for identity in (self, other)}
+        return bool(self.born) and self.born == other.born and len(numbers) == 1
+
+
+@dataclass(frozen=True)
+class _Hint:
+    """An entry of the index: the session that a path or an inode leads to, and its notebook as it was."""
+
+    session_id: str = ""
+    notebook: _Identity = _Identity()
+
+
 def open_notebook_session(root: Path, notebook: Path, logger: SandboxLogger, *, wait: float = 0.0) -> Opened:
-    """The notebook's own session; if somebody else uses it, another one, and a note that says so."""
+    """The notebook's own session; if somebody else uses it, another one, and a note that says so.
+
+    If another notebook had this name before, this one gets a new session, and a note that says whose is kept.
+    """
     with _index(root) as index:
-        session_id = _find(root, index, notebook)
-        if session_id is None:
-            return _create(root, index, notebook, logger)
+        session_id, former = _find(root, index, notebook)
+        if not session_id:
+            opened = _create(root, index, notebook, logger)
+            return replace(opened, note=_NAMESAKE.format(former)) if former else opened
     try:
         lock = lock_session(root, session_id, wait)
     except SessionLocked as e:
@@ -71,6 +121,20 @@ def follow_notebook(root: Path, session_id: str, notebook: Path) -> None:
         if record is not None and record.extra.get("notebook") != str(notebook):
             write_record(root / session_id, record.touched(datetime.now(UTC), notebook=str(notebook)), sync=True)
         with _index(root) as index:
+            _remember(index, notebook, session_id)
+
+
+def note_identity(root: Path, session_id: str, notebook: Path) -> None:
+    """Write down what a session's notebook is known by now. The caller holds the session's lock.
+
+    Only if it is still the one it was: a file that took its place does not become the session's because a kernel
+    happens to run.
+    """
+    with contextlib.suppress(OSError), _index(root) as index:
+        hint = _read_hint(index / _by_path(notebook))
+        info = notebook.stat()
+        unchanged = (hint.notebook.inode, hint.notebook.changed) == (_by_inode(info), info.st_mtime_ns)
+        if hint.session_id == session_id and not unchanged and _is_same(index, hint, _identity(notebook)):
             _remember(index, notebook, session_id)
 
 
@@ -113,61 +177,104 @@ def _index(root: Path) -> Iterator[Path]:
         os.close(handle)
 
 
-def _find(root: Path, index: Path, notebook: Path) -> str | None:
-    session_id = _hint(index / _by_path(notebook)).get("session")
-    if session_id and _notebook_of(root, session_id) == str(notebook):
-        return str(session_id)
-    hint = _hint(index / _by_inode(notebook)) if notebook.exists() else {}
-    session_id = hint.get("session")
-    before = _notebook_of(root, session_id) if session_id else None
-    if before is None or Path(before).exists():  # if it is still there, this one is another, not the same moved
-        return None
-    shared = set(hint.get("cells") or ()) & set(_cell_ids(notebook))
-    return str(session_id) if shared else None
+def _find(root: Path, index: Path, notebook: Path) -> tuple[str, str]:
+    """The notebook's session, and the session of another notebook that had its name; each empty if there is none."""
+    now = _identity(notebook)
+    former = ""
+    hint = _read_hint(index / _by_path(notebook))
+    if hint.session_id and _notebook_of(root, hint.session_id) == str(notebook):
+        if _is_same(index, hint, now):
+            return hint.session_id, ""
+        former = hint.session_id
+    if not now.inode:
+        return "", former
+    hint = _read_hint(index / now.inode)
+    before = _notebook_of(root, hint.session_id)
+    if not before or not hint.notebook.is_surely(now) or (hint.notebook.cells and not hint.notebook.shares_cells(now)):
+        return "", former  # moved, and none of its cells is left: that is another one, in a file that was used again
+    if before != str(notebook) and hint.notebook.is_surely(_identity(Path(before))):
+        return "", former  # it is still where it was: this one is another (such as a hard link), not the same moved
+    return hint.session_id, ""
+
+
+def _is_same(index: Path, hint: _Hint, now: _Identity) -> bool:
+    """Whether the notebook at a path is the one that was there when the hint was written."""
+    known = hint.notebook
+    if not now.inode or known.is_surely(now):
+        return True  # without a file there is no other notebook either
+    if known.born and now.born:
+        return False
+    # No births are known here, or an earlier version wrote the hint. The inode has to do, but not where cells were
+    # known and none of them is left.
+    inode = known.inode or (now.inode if _read_hint(index / now.inode).session_id == hint.session_id else "")
+    return inode == now.inode and not known.cells
 
 
 def _remember(index: Path, notebook: Path, session_id: str) -> None:
-    hint = {"session": session_id, "cells": _cell_ids(notebook)}
-    names = [_by_path(notebook)]
-    with contextlib.suppress(OSError):
-        names.append(_by_inode(notebook))
-    for name in names:
+    """Let the path and the inode lead to a session, with what the notebook is known by."""
+    now, before = _identity(notebook), _read_hint(index / _by_path(notebook))
+    if before.session_id == session_id:
+        known = before.notebook
+        cells = tuple(dict.fromkeys(now.cells + known.cells))  # the newest first: those go last
+        now = replace(now if now.inode else known, cells=cells)
+        if known.inode not in ("", now.inode) and _read_hint(index / known.inode).session_id == session_id:
+            (index / known.inode).unlink()  # saved by renaming: or every save would leave one
+    now = replace(now, cells=now.cells[:_KNOWN_CELLS])
+    data = json.dumps({"session": session_id, **asdict(now)}).encode()
+    for name in filter(None, (_by_path(notebook), now.inode)):
         # Not synced: it is a hint, checked against the session's metadata, and written at every start of a kernel.
-        write_file(index / name, json.dumps(hint).encode(), temporary=f"{index}/.{name}.", sync=False)
+        write_file(index / name, data, temporary=f"{index}/.{name}.", sync=False)
 
 
-def _hint(path: Path) -> dict[str, Any]:
+def _read_hint(path: Path) -> _Hint:
+    """An entry of the index; an empty one if there is none, or none that makes sense."""
     try:
         found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    good = isinstance(found, dict) and isinstance(found.get("session"), str) and is_session_id(found["session"])
-    return found if good else {}
+        session_id, inode, cells = found["session"], found.get("inode", ""), found.get("cells", [])
+        born, changed = int(found.get("born", 0)), int(found.get("changed", 0))
+        if is_session_id(session_id) and (inode == "" or _INODE.fullmatch(inode)):
+            return _Hint(session_id, _Identity(inode, born, changed, tuple(map(str, cells))))
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        pass
+    return _Hint()
 
 
-def _notebook_of(root: Path, session_id: str) -> str | None:
+def _notebook_of(root: Path, session_id: str) -> str:
+    """The path that a session's metadata names; empty if there is none."""
     try:
-        record = read_record(root / session_id)
+        record = read_record(root / session_id) if session_id else None
     except BadRecord:
-        return None
+        return ""
     found = record.extra.get("notebook") if record is not None else None
-    return found if isinstance(found, str) else None
+    return found if isinstance(found, str) else ""
 
 
 def _by_path(notebook: Path) -> str:
     return hashlib.sha256(os.fsencode(notebook)).hexdigest()[:32]
 
 
-def _by_inode(notebook: Path) -> str:
-    info = notebook.stat()
+def _by_inode(info: os.stat_result) -> str:
     return f"inode-{info.st_dev}-{info.st_ino}"
 
 
-def _cell_ids(notebook: Path) -> list[str]:
+def _identity(notebook: Path) -> _Identity:
+    """What the notebook at a path is known by; nothing if no file is there."""
     try:
-        if notebook.stat().st_size > _MAX_NOTEBOOK:
-            return []
-        cells = json.loads(notebook.read_bytes())["cells"]
-        return [str(cell["id"]) for cell in cells[:_CELLS] if "id" in cell]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
+        handle = os.open(notebook, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not hold us up
+    except OSError:
+        return _Identity()
+    with os.fdopen(handle, "rb") as file:
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode):
+            return _Identity()
+        readable = info.st_size <= _MAX_NOTEBOOK
+        cells = _cell_ids(file.read(_MAX_NOTEBOOK)) if readable else ()
+        return _Identity(_by_inode(info), birth.born(handle), info.st_mtime_ns, cells)
+
+
+def _cell_ids(data: bytes) -> tuple[str, ...]:
+    try:
+        ids = [cell["id"] for cell in json.loads(data)["cells"] if "id" in cell]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return ()
+    return tuple(i for i in ids if isinstance(i, str) and 0 < len(i) <= _MAX_ID)

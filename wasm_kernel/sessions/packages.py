@@ -31,7 +31,7 @@ from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.sandboxes import DEFAULT_WORKSPACE, ready_image
 
-_MOST_BYTES = 1 << 30  # of one set
+_MOST_BYTES = 1 << 30  # of one set, and of all that is written while it is made
 _COMPILE_SECONDS = 1.0
 # Runs in a throwaway guest that has the new set as /app. Large packages have more modules than anybody imports, so it
 # begins at the top and ends when its time is over. Bytecode is not checked against its source: sets never change.
@@ -228,7 +228,8 @@ def _fetch(
         work.mkdir()
         try:
             installer.fetch(
-                list(now.values()), held, built_in.values(), change.new, work, on_line=tell, cancel=cancel
+                list(now.values()), held, built_in.values(), change.new, work,
+                most_bytes=_MOST_BYTES, on_line=tell, cancel=cancel,
             )  # fmt: skip
             return
         except PackageError as e:

@@ -125,6 +125,9 @@ def test_charts_are_drawn_in_a_frame(mime: str) -> None:
         "[x](&#106;avascript:alert(1))",
         "```\n```\n<script>alert(1)</script>",
         "`<script>`<script>alert(1)</script>",
+        "```mermaid\ngraph TD; A-->B\n```",
+        "``` mermaid\ngraph TD; A-->B\n```",
+        "~~~mermaid\ngraph TD; A-->B\n~~~",
     ],
 )
 def test_markdown_with_more_than_text_becomes_html(text: str) -> None:
@@ -148,3 +151,21 @@ def test_html_that_cannot_be_judged_says_so() -> None:
     crooked = "<div><table><td></div></table></td>" * 20_000
     shown = sealed_bundle({"text/html": crooked, "text/plain": "x"})
     assert "not nested properly" in shown["text/html"] and shown["text/plain"] == "x" and len(shown["text/html"]) < 200
+
+
+@pytest.mark.parametrize("fence", ["~~~mermaid", "``` mermaid", "````Mermaid"])
+def test_drawings_in_markdown_are_not_drawn(fence: str) -> None:
+    drawing = f'{fence}\nflowchart TD\n  A@{{ img: "http://evil/x.png" }}\n{fence[:3]}'
+    assert set(sealed_bundle({"text/markdown": drawing})) == {"text/html"}
+
+
+@pytest.mark.timeout(20)
+def test_frames_are_looked_at_in_linear_time() -> None:
+    sealed_bundle({"text/html": ("<iframe " + "-src=http://" * 600 + " " * 4100) * 300})
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("mime", ["text/html", "application/javascript"])
+def test_a_very_long_document_gets_no_frame(mime: str) -> None:
+    shown = sealed_bundle({mime: "<script>" + "'" * (33 << 20)})
+    assert sum(map(len, shown.values())) < 1000

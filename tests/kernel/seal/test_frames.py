@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import html
+import re
 from importlib import resources
 
 import pytest
@@ -44,6 +45,26 @@ def test_both_frames_have_no_network_and_no_rights() -> None:
         )
     assert 'sandbox="allow-scripts"' in shown and "sandbox='allow-scripts'" in outer
     assert "allow-same-origin" not in shown
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "<p>x</p><iframe srcdoc='a'></iframe><iframe srcdoc='b'></iframe>",
+        "<script>f.srcdoc = 'a'</script>",
+        "<iframe SRCDOC\n= a>",
+    ],
+)
+def test_no_frame_within_has_a_document(document: str) -> None:
+    text = _inner(frames.framed(document))[1].rpartition(frames._NO_CALLS)[2]
+    assert "srcdoc_" in text.lower() and not re.search(r"srcdoc\s*=", text, re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    "frame", ['<iframe srcdoc="&lt;b&gt;x&lt;/b&gt;" style="x"></iframe>', "<iframe srcdoc='<b>x</b>'>"]
+)
+def test_what_is_nothing_but_a_frame_is_framed_once(frame: str) -> None:
+    assert _inner(frames.framed(f"<div><span>Trust me</span>{frame}</div>"))[1].endswith("</script><b>x</b>")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from xml.etree import ElementTree
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wasm_kernel.kernel.seal import markup
+from wasm_kernel.kernel.seal.markup import TooComplicated
 
 PANDAS = """<div>
 <style scoped>
@@ -186,3 +188,66 @@ def test_a_long_table_is_not_looked_at_longer_than_need_be() -> None:
 def test_a_long_table_with_anything_else_in_it_is_looked_at(extra: str) -> None:
     assert markup._is_plain("<table><tr><td>1</td></tr></table>")
     assert not markup._is_plain(f"<table><tr><td>1</td>{extra}</tr></table>")
+
+
+@pytest.mark.parametrize("digits", [10, 5000])
+def test_a_value_that_cannot_be_checked_goes(digits: int) -> None:
+    """nh3 keeps a value as it came where the check of it raises."""
+    sealed = markup.sealed_html(f'<p style="background:url(http://evil/);width:{"1" * digits}px">x</p>')
+    assert "evil" not in sealed
+
+
+def test_a_check_that_raises_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(tag: str, value: str) -> str:
+        raise RuntimeError
+
+    monkeypatch.setitem(markup._CHECKS, "src", broken)
+    assert markup.sealed_html("<img src=http://evil/>") == "<img>"
+
+
+def test_mathematics_in_pieces_may_not_make_links_either() -> None:
+    assert r"\unicode" not in markup.sealed_html(r"$\unic<wbr>ode[x]{x41}$") + markup.sealed_inline(r"$\uni<wbr/>code$")
+    assert r"\href" not in markup.sealed_svg(r"<svg><text>$\href{javascript:x}{y}$</text></svg>")
+    assert markup.sealed_html("long<wbr>word") == "long<wbr>word"
+
+
+_LIST = base64.b64encode(b"#EXTM3U\n#EXTINF:5,\nhttp://evil/x.ts\n").decode()
+
+
+@pytest.mark.parametrize(
+    "address", [f"data:video/mp4;base64,{_LIST}", f"data:audio/mpeg;base64, {_LIST}", "data:video/mp4,%23EXTM3U"]
+)
+def test_a_list_of_films_elsewhere_is_no_film(address: str) -> None:
+    assert "data:" not in markup.sealed_html(f'<video controls src="{address}"></video>')
+
+
+def test_what_is_drawn_stays_in_its_box() -> None:
+    assert "contain:" in markup.sealed_html("<svg overflow=visible><rect x=-900 width=9999 height=9999></rect></svg>")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "crooked",
+    [
+        "<p " + " ".join(f"a{number}" for number in range(1_000_000)) + ">x",
+        "<p " + "".join(f"a{number}=''" for number in range(1_000_000)) + ">x",
+        "</p " + "/".join(f"a{number}" for number in range(1_000_000)) + ">x",
+        f"<p {' '.join(f'a{number}' for number in range(3000))}></p>" * 1000,
+        "<style " * 1_000_000,
+    ],
+    ids=["attributes", "quoted", "of end tags", "of many tags", "styles"],
+)
+def test_many_attributes_are_refused(crooked: str) -> None:
+    with pytest.raises(TooComplicated):
+        markup.sealed_html(crooked)
+
+
+def test_long_values_and_long_text_are_no_attributes() -> None:
+    path = "M 0 0 " * 100_000
+    assert path.strip() in markup.sealed_html(f'<!-- a comment --><svg><path d="{path}"/></svg>')
+    assert markup.sealed_html("<p>" + "a word " * 100_000 + "<br>").count("word") == 100_000
+
+
+def test_half_a_character_is_not_shown() -> None:
+    with pytest.raises(TooComplicated):
+        markup.sealed_html("a\ud800b")

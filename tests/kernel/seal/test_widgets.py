@@ -212,23 +212,120 @@ def test_children_that_were_not_opened_are_left_out() -> None:
     assert sent is not None and sent.content["data"]["state"]["children"] == ["IPY_MODEL_good"]
 
 
+CONTROL = {"comm_id": "ctl", "target_name": "jupyter.widget.control", "data": {}}
+
+
+def _all_at_once(seal: Seal, states: dict[str, Any], *buffers: bytes, paths: Any = ()) -> Comm | None:
+    """What the guest answers to a page that asks for all widgets."""
+    named = ("_model_name", "_model_module", "_model_module_version")
+    described = {name: {**{key[1:]: state[key] for key in named}, "state": state} for name, state in states.items()}
+    data = {"method": "update_states", "states": described, "buffer_paths": list(paths)}
+    return seal.comm(Comm("comm_msg", {"comm_id": "ctl", "data": data}, {}, buffers))
+
+
 def test_all_widgets_at_once_for_a_page_that_was_loaded_anew() -> None:
     seal = Seal()
-    seal.comm(Comm("comm_open", {"comm_id": "ctl", "target_name": "jupyter.widget.control", "data": {}}))
-
-    def described(state: dict[str, Any]) -> dict[str, Any]:
-        named = {key[1:]: state[key] for key in ("_model_name", "_model_module", "_model_module_version")}
-        return {**named, "state": state}
-
+    seal.opened_by_front_end(CONTROL)
     states = {
-        "html": described(_state("HTML", value=BAD)),
-        "image": described(_state("Image", format="url")),
-        "any": described(_state("Any", _model_module="anywidget")),
+        "html": _state("HTML", value=BAD),
+        "image": _state("Image", format="url"),
+        "any": _state("Any", _model_module="anywidget"),
     }
-    paths = [["image", "value"], ["any", "_esm"]]
-    data = {"method": "update_states", "states": states, "buffer_paths": paths}
-    sent = seal.comm(Comm("comm_msg", {"comm_id": "ctl", "data": data}, {}, (b"http://evil", b"code")))
+    sent = _all_at_once(seal, states, b"http://evil", b"code", paths=[["image", "value"], ["any", "_esm"]])
     assert sent is not None
     kept = sent.content["data"]
     assert set(kept["states"]) == {"html", "image"} and kept["states"]["html"]["state"]["value"] == "<img>"
     assert kept["buffer_paths"] == [["image", "value"]] and sent.buffers == (b"",)
+
+
+def test_the_guest_does_not_ask_itself_for_all_widgets() -> None:
+    seal = Seal()
+    _open(seal, "a", _state("HTML"))
+    assert seal.comm(Comm("comm_open", CONTROL)) is None
+    assert _all_at_once(seal, {"a": _state("Text")}) is None
+    assert _update(seal, "a", {"value": BAD}) == {"value": "<img>"}
+
+
+@pytest.mark.parametrize("afresh", [False, True])
+@pytest.mark.parametrize(
+    ("opened", "later"),
+    [
+        (_state("HTML"), _state("Text")),
+        (_state("Checkbox", description_allow_html=True, description="x"), _state("Checkbox")),
+        (_state("Image", format="url", value=""), _state("Image", format="png")),
+    ],
+)
+def test_what_one_page_is_told_does_not_change_what_another_has(
+    opened: dict[str, Any], later: dict[str, Any], afresh: bool
+) -> None:
+    seal = Seal()
+    seal.opened_by_front_end(CONTROL)
+    _open(seal, "text", _state("Text", value=BAD))
+    _open(seal, "a", opened)
+    if afresh:
+        seal.forget()
+        seal.opened_by_front_end(CONTROL)
+    link = _state("Link", _view_name=None, source=["IPY_MODEL_text", "value"], target=["IPY_MODEL_a", "value"])
+    sent = _all_at_once(seal, {"link": link, "a": later})
+    assert sent is not None and set(sent.content["data"]["states"]) == {"link"}
+    sent = _all_at_once(seal, {"a": opened})
+    assert sent is not None and set(sent.content["data"]["states"]) == {"a"}
+
+
+def test_a_link_among_all_widgets_leads_to_what_its_end_is() -> None:
+    seal = Seal()
+    seal.opened_by_front_end(CONTROL)
+    _open(seal, "a", _state("Text", value=BAD))
+    _open(seal, "b", _state("Text"))
+    link = _state("Link", _view_name=None, source=["IPY_MODEL_a", "value"], target=["IPY_MODEL_b", "value"])
+    sent = _all_at_once(seal, {"link": link, "b": _state("HTML")})
+    assert sent is not None and set(sent.content["data"]["states"]) == {"link"}
+
+
+def test_errors_of_widgets_show_nothing_of_the_guest_s() -> None:
+    """A front end puts a model for errors in the place of one that it cannot make, and what it says is HTML."""
+    seal = Seal()
+    broken = _state("IntSlider", readout_format=BAD, msg=BAD, error={"stack": BAD})
+    sent = _open(seal, "a", broken)
+    assert sent is not None and BAD not in str(sent.content)
+    assert _update(seal, "a", {"readout_format": BAD, "msg": BAD, "error": {"stack": BAD}}) == {}
+    assert _update(seal, "a", {"readout_format": "$,.2f"}) == {"readout_format": "$,.2f"}
+    for name, trait, good in (("FloatsInput", "format", ".3f"), ("ToggleButton", "icon", "check")):
+        for bad in (BAD, [BAD], {"a": BAD}):
+            sent = _open(seal, name, _state(name, **{trait: bad}))
+            assert sent is not None and trait not in sent.content["data"]["state"]
+        assert _update(seal, name, {trait: good}) == {trait: good}
+
+
+def test_the_names_of_pictures_are_no_classes_of_the_page() -> None:
+    sent = _open(Seal(), "a", _state("ToggleButtons", icons=["check", "x jp-Dialog", BAD, 7, "x"]))
+    assert sent is not None and sent.content["data"]["state"]["icons"] == ["check", "", "", "", "x"]
+
+
+def test_text_does_not_become_mathematics_by_a_link() -> None:
+    seal = Seal()
+    _open(seal, "text", _state("Text", value=r"$\unicode[x; background: url(http://evil)]{x41}$"))
+    _open(seal, "label", _state("Label"))
+    state = _state("Link", _view_name=None, source=["IPY_MODEL_text", "value"], target=["IPY_MODEL_label", "value"])
+    sent = _open(seal, "link", state)
+    assert sent is not None and "target" not in sent.content["data"]["state"]
+
+
+@pytest.mark.parametrize("name", ["Audio", "Video"])
+def test_a_list_of_films_elsewhere_is_no_film(name: str) -> None:
+    playlist = b"#EXTM3U\n#EXTINF:5,\nhttp://evil/x.ts\n"
+    seal = Seal()
+    sent = _open(seal, "a", _state(name, format="mp4"), playlist)
+    assert sent is not None and sent.buffers == (b"",)
+    assert _update(seal, "a", {"value": playlist.decode()}) == {"value": ""}
+    assert _update(seal, "a", {"value": [playlist.decode()]}) == {"value": ""}
+    seal.opened_by_front_end(CONTROL)
+    states = {"a": _state(name, format="mp4")}
+    sent = _all_at_once(seal, states, playlist, paths=[["a", "value"]])
+    assert sent is not None and sent.buffers == (b"",)
+
+
+def test_a_style_is_short() -> None:
+    base = {"_model_module": "@jupyter-widgets/base", "_view_module": "@jupyter-widgets/base"}
+    sent = _open(Seal(), "l", _state("Layout", width="(" * 10**7, **base))
+    assert sent is not None and "width" not in sent.content["data"]["state"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import re
 from collections.abc import Callable, Mapping
@@ -21,6 +22,8 @@ _BASE64 = bytes(frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 _LENGTH = re.compile(r"\d{1,5}(?:\.\d{1,4})?(?:px|%|em)?")
 # What is lost when scripts are is a comfort here (a button that copies); in a frame it would look less as it should.
 _GOOD_WITHOUT_SCRIPTS = ("sk-top-container",)
+# Its script also looks whether the page is dark. A style can do that, too.
+_THEMES = ((".sk-global.light", ".sk-global"), (".sk-global.dark", 'body[data-jp-theme-light="false"] .sk-global'))
 _SCRIPT = re.compile(r"<script\b(?![^>]{0,200}\btype\s*=\s*[\"']?(?:application/(?:ld\+)?json|math/|text/plain))", re.I)
 _HANDLER = re.compile(r"<[a-z][^<>]{0,4000}?[\s/\"']on[a-z]{3,30}\s{0,20}=", re.I)
 _DOCUMENT_IN_FRAME = re.compile(r"<iframe\b[^<>]{0,4000}?\bsrcdoc\s{0,20}=", re.I)
@@ -31,10 +34,10 @@ _NEEDING_SCRIPTS = (
     (" on", _HANDLER),
     ("\non", _HANDLER),
 )
-_PAGE_IN_FRAME = re.compile(
-    r"<iframe\b[^<>]{0,4000}?\bsrc\s{0,20}=\s{0,20}[\"']?(https?://[^\s\"'<>]{1,2000})[^<>]{0,4000}>", re.I
-)
+_FRAME = re.compile(r"<iframe\b([^<>]{0,4000})>", re.I)
+_PAGE = re.compile(r"\bsrc\s{0,20}=\s{0,20}[\"']?(https?://[^\s\"'<>]{1,2000})", re.I)
 _PLAIN_MARKDOWN = re.compile(r"[^<&\[\]]*")
+_LONGEST_MARKDOWN = 100_000  # characters; the worst take the parser two seconds
 _FORMULA = re.compile(r"\$\$[^$]+\$\$|\$[^$\n]+\$|\\\\?\([^()]+\\\\?\)|\\\\?\[[^\[\]]+\\\\?\]")
 
 
@@ -56,7 +59,8 @@ def sealed_bundle(data: Mapping[str, Any], *, frame: bool = True) -> Bundle:
             except TooComplicated as e:
                 kept["text/html"] = _left_out(mime, str(e))
     if frame and "text/html" not in kept and not any(image in kept for image in _IMAGES):
-        kept.update(_drawn(data))
+        with contextlib.suppress(TooComplicated):
+            kept.update(_drawn(data))
     left_out = [mime for mime in data if mime not in kept and not (mime == "text/markdown" and "text/html" in kept)]
     if left_out and not kept:
         kept["text/plain"] = f"[{', '.join(map(_short, left_out))}: not shown here; see %session trust]"
@@ -122,12 +126,26 @@ def _latex(text: str, frame: bool) -> Bundle:
     return {"text/latex": tex.defused(text)}
 
 
+def _framed(document: str, height: int | None = None) -> Bundle:
+    if len(document) > markup.LONGEST:  # in two attributes it is several times as long
+        raise TooComplicated(f"it has {len(document):,} characters; a frame gets up to {markup.LONGEST:,}")
+    return {"text/html": frames.framed(document, height)}
+
+
 def _html(text: str, frame: bool) -> Bundle:
     if frame and needs_scripts(text):
-        return {"text/html": frames.framed(frames.with_vega(text) if "vegaEmbed" in text else text)}
+        return _framed(frames.with_vega(text) if "vegaEmbed" in text else text)
     if "<iframe" in text:
-        text = _PAGE_IN_FRAME.sub(lambda found: f'<a href="{html.escape(found[1])}">{html.escape(found[1])}</a>', text)
+        text = _FRAME.sub(_link_instead, text)
+    if "sk-global" in text:
+        for theme, selector in _THEMES:
+            text = text.replace(theme, selector)
     return {"text/html": markup.sealed_html(text)}
+
+
+def _link_instead(frame: re.Match[str]) -> str:
+    page = _PAGE.search(frame[1])
+    return f'<a href="{html.escape(page[1])}">{html.escape(page[1])}</a>' if page is not None else frame[0]
 
 
 def needs_scripts(text: str) -> bool:
@@ -139,13 +157,13 @@ def needs_scripts(text: str) -> bool:
 
 def _svg(text: str, frame: bool) -> Bundle:
     if frame and needs_scripts(text):
-        return {"text/html": frames.framed(text)}
+        return _framed(text)
     return {"image/svg+xml": markup.sealed_svg(text)}
 
 
 def _markdown(text: str, frame: bool) -> Bundle:
     """Front ends let HTML in Markdown through, each as its own parser sees it: so it is made HTML here, by ours."""
-    if _PLAIN_MARKDOWN.fullmatch(text) and "```mermaid" not in text:
+    if _PLAIN_MARKDOWN.fullmatch(text) and "mermaid" not in text.lower():  # of any fence: such drawings load pictures
         return {"text/markdown": tex.defused(text)}
     return {"text/html": markup.sealed_html(_rendered(text))}
 
@@ -153,8 +171,8 @@ def _markdown(text: str, frame: bool) -> Bundle:
 def _rendered(text: str) -> str:
     from markdown_it import MarkdownIt
 
-    if len(text) > 300_000:
-        raise TooComplicated("it has more than 300,000 characters")
+    if len(text) > _LONGEST_MARKDOWN:
+        raise TooComplicated(f"it has more than {_LONGEST_MARKDOWN:,} characters")
     formulas: list[str] = []
 
     def put_aside(found: re.Match[str]) -> str:
@@ -186,12 +204,7 @@ def _drawn(data: Mapping[str, Any]) -> Bundle:
     """What only scripts can draw, where nothing else was there to show."""
     for mime, value in data.items():
         if mime in _SCRIPTS and (code := _text(value)) is not None:
-            return {"text/html": frames.framed(frames.script(code), 80)}
+            return _framed(frames.script(code), 80)
         if _CHART.fullmatch(mime) and isinstance(value, dict):
-            return {"text/html": frames.framed(frames.chart(value))}
+            return _framed(frames.chart(value))
     return {}
-
-
-def sealed_picture(value: bytes) -> bool:
-    """Whether a widget's address of a picture or sound holds it itself."""
-    return markup.is_media(value[:100].decode("ascii", "replace"))

@@ -2,6 +2,10 @@
 
 Two frames, one in the other. A document cannot forbid itself to go to another address, which is a way out; the frame
 around it can (``frame-src``). Neither is ever ``allow-same-origin``: with it the scripts would be the page's own.
+
+No policy forbids calls between browsers (WebRTC), which reach any address. So the first script of a document takes
+them away. A frame within it would have its own again, if it had a document of its own: so none gets one, neither from
+the text here nor from scripts, by a policy for trusted types. What writes a document piece by piece goes with it.
 """
 
 from __future__ import annotations
@@ -10,16 +14,25 @@ import html
 import json
 import re
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' data: blob:; style-src 'unsafe-inline' data:; "
     "img-src data: blob:; font-src data:; media-src data: blob:; worker-src blob:; connect-src data: blob:; "
-    "frame-src 'none'; form-action 'none'; base-uri 'none'"
+    "frame-src 'none'; form-action 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types default"
 )
 _HEAD = f'<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
 _BOTH = '<meta http-equiv="x-dns-prefetch-control" content="off"><meta name="referrer" content="no-referrer">'
+_NO_CALLS = """<script>(() => {
+for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "XSLTProcessor"]) delete self[name];
+const call = Function.prototype.call, same = text => text;
+const has = call.bind(String.prototype.includes), lower = call.bind(String.prototype.toLowerCase);
+const html = (text, _, sink) => has(sink, "Document write") || has(lower(sink + text), "srcdoc") ? "" : text;
+self.trustedTypes?.createPolicy("default", {createHTML: html, createScript: same, createScriptURL: same});
+})()</script>"""
+_DOCUMENT_WITHIN = re.compile(r"srcdoc(?=\s*=)", re.IGNORECASE)
+_FRAME = re.compile(r"<iframe\b[^<>]{0,4000}?\bsrcdoc\s{0,20}=\s{0,20}(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
 _OUTER_STYLE = "<style>html,body,iframe{margin:0;border:0;width:100%;height:100%;overflow:hidden}</style>"
 _INNER_STYLE = "<style>html{background:#fff;color:#000;font:14px system-ui,sans-serif}body{margin:4px}</style>"
 _HEIGHT = re.compile(r"""[hH]eight["']?\s{0,5}[:=]\s{0,5}["']?(\d{2,4})(?:px|["',;}\s])""")
@@ -39,7 +52,8 @@ _NOTE_STYLE = "font-size:var(--jp-ui-font-size0,.75em);color:var(--jp-ui-font-co
 
 def framed(document: str, height: int | None = None) -> str:
     """HTML with a frame that shows a document, scripts and all, and one line that says so."""
-    inner = f"{_HEAD}{_BOTH}{_INNER_STYLE}{document}"
+    document = _unwrapped(document)
+    inner = f"{_HEAD}{_BOTH}{_INNER_STYLE}{_NO_CALLS}{_DOCUMENT_WITHIN.sub('srcdoc_', document)}"
     outer = f"{_HEAD}{_BOTH}{_OUTER_STYLE}<iframe sandbox='allow-scripts' srcdoc='{_quoted(inner, chr(39))}'></iframe>"
     pixels = height or _height_of(document)
     note = _NOTE_OF_NETWORK if len(document) < _SHORT and _FETCHES.search(document) else _NOTE
@@ -51,6 +65,14 @@ def framed(document: str, height: int | None = None) -> str:
         f'style="width:100%;height:100%;border:0;background:#fff" srcdoc="{_quoted(outer, chr(34))}"></iframe></div>'
         f'<div style="{_NOTE_STYLE}">{note}</div>'
     )
+
+
+def _unwrapped(document: str) -> str:
+    """The document of an output that is nothing but a frame itself, as folium writes it."""
+    found = _FRAME.search(document) if "srcdoc" in document else None
+    if found is None or "<script" in document[: found.start()] or "<iframe" in document[found.end() :]:
+        return document
+    return html.unescape(found[1] or found[2] or "")
 
 
 def script(code: str) -> str:
@@ -74,7 +96,7 @@ def with_vega(document: str) -> str:
 @lru_cache(maxsize=1)
 def vega() -> str:
     """Vega, Vega-Lite and vega-embed as script elements: in a frame nothing can be fetched."""
-    folder = resources.files(__package__) / "vega"
+    folder = Path(__file__).parent / "vega"
     names = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
     return "".join(f"<script>{(folder / name).read_text('utf-8')}</script>" for name in names)
 

@@ -7,6 +7,7 @@ takes most of a second for 10 MB: so a long table that consists of nothing but p
 
 from __future__ import annotations
 
+import base64
 import html
 import re
 import secrets
@@ -67,15 +68,22 @@ _ATTRIBUTES: dict[str, set[str]] = {
     **{tag: set(_SVG_ATTRIBUTES) for tag in _SVG_TAGS},
 }
 _REFERENCES = frozenset({"clip-path", "mask", "filter", "marker-start", "marker-mid", "marker-end", "fill", "stroke"})
-_MEDIA = re.compile(
-    r"data:(?:image/(?:png|jpeg|gif|webp|bmp|svg\+xml|x-icon)|audio/[\w.+-]+|video/[\w.+-]+)[;,]", re.IGNORECASE
+_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp|bmp|svg\+xml|x-icon)[;,]", re.IGNORECASE)
+_FILM = re.compile(
+    r"data:(?:audio|video)/[\w.+-]{1,60}(?:;codecs=[\w.\"', -]{1,60})?;base64,"
+    r"([A-Za-z0-9+/]{16,}|[A-Za-z0-9+/]{0,15}={0,2}\Z)",
+    re.IGNORECASE,
 )
+_PLAYLIST = b"#EXTM3U"  # of films elsewhere, which browsers fetch, whatever type it says it has
 _DOWNLOAD = re.compile(r"data:(?:text/(?:csv|plain)|application/(?!xhtml|xml|javascript)[\w.+-]+)[;,]", re.IGNORECASE)
-_STYLE_BEGINS = re.compile(r"<style\b[^>]{0,1000}>", re.IGNORECASE)
+_STYLE_BEGINS = re.compile(r"<style\b[^<>]{0,1000}>", re.IGNORECASE)
 _STYLE_ENDS = re.compile(r"</style\s{0,100}>", re.IGNORECASE)
 _STRICT_TAG = re.compile(
-    r"<(/?[A-Za-z][A-Za-z0-9:-]*)(?:\s+[A-Za-z_:@][\w:.-]*(?:\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>=`]+))?)*\s*/?>"
+    r"<(/?[A-Za-z][A-Za-z0-9:-]*)"
+    r"(?:\s+[A-Za-z_:@][\w:.-]*(?:\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>=`]+))?){0,40}\s*/?>"
 )
+_OTHER_TAG = re.compile(r"<(/?[A-Za-z][^<]*)")
+_BETWEEN_ATTRIBUTES = re.compile(r"[\s/\"']")
 _VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
 _UNUSUAL = frozenset(
     "textarea title xmp plaintext noscript template select frameset svg math noframes noembed iframe".split()
@@ -101,21 +109,26 @@ def sealed_html(text: str) -> str:
     if len(text) > LONGEST:
         raise TooComplicated(f"it has {len(text):,} characters; up to {LONGEST:,} are looked at")
     text, styles = _without_styles(text)
-    clean = tex.defused(_cleaned(text))
-    if not styles and " style=" not in clean and " class=" not in clean:
-        return clean
     scope = f"wk-{secrets.token_hex(4)}"
-    sheet = "".join(stylesheets.scoped(style, scope) for style in styles)
+    with stylesheets.bounded():
+        clean = _defused(_cleaned(text))
+        sheet = "".join(stylesheets.scoped(style, scope) for style in styles)
+    if not styles and " style=" not in clean and " class=" not in clean and "<svg" not in clean:
+        return clean
+    # JupyterLab gives the last element of an output a margin. It must be the one inside: the box below keeps margins
+    # apart. Its rule comes last, so that the first element is still the first.
+    last = f"<style>.jp-RenderedHTMLCommon>#{scope}>:nth-last-child(2){{margin-bottom:.5em}}</style>"
     sheet = f"<style>{sheet}</style>" if sheet else ""
     # Whatever the styles say, nothing inside is placed or painted outside this box.
-    return f'<div id="{scope}" style="contain:layout paint;overflow:auto">{sheet}{clean}</div>'
+    return f'<div id="{scope}" style="contain:layout paint;overflow:auto;margin-bottom:0">{sheet}{clean}{last}</div>'
 
 
 def sealed_inline(text: str) -> str:
     """HTML for a label: without a box around it, hence without style sheets."""
     if len(text) > LONGEST:
         raise TooComplicated(f"it has {len(text):,} characters; up to {LONGEST:,} are looked at")
-    return tex.defused(_cleaned(_without_styles(text)[0]))
+    with stylesheets.bounded():
+        return _defused(_cleaned(_without_styles(text)[0]))
 
 
 def sealed_svg(text: str) -> str:
@@ -124,13 +137,14 @@ def sealed_svg(text: str) -> str:
     if start < 0 or stop < start or len(text) > LONGEST:
         raise TooComplicated("it is no <svg> element, or a very long one")
     text, styles = _without_styles(text[start:stop])
-    clean = _cleaned(text).replace("&nbsp;", "&#160;")
+    with stylesheets.bounded():
+        clean = _defused(_cleaned(text)).replace("&nbsp;", "&#160;")
+        sheet = "".join(stylesheets.scoped(_character_data(style), "wk-svg") for style in styles)
     if not clean.startswith("<svg") or not clean.endswith("</svg>"):
         raise TooComplicated("it is more than one <svg> element, or none")
     for prefix, name in (("xmlns", "2000/svg"), ("xmlns:xlink", "1999/xlink")):  # XML wants them, HTML does without
         if f' {prefix}="' not in clean.partition(">")[0]:
             clean = clean.replace("<svg", f'<svg {prefix}="http://www.w3.org/{name}"', 1)
-    sheet = "".join(stylesheets.scoped(_character_data(style), "wk-svg") for style in styles)
     if sheet:  # its own id in front, as in HTML: this may be put into a page
         scope = f"wk-{secrets.token_hex(4)}"
         head, end, rest = clean.partition(">")
@@ -160,7 +174,15 @@ def _character_data(text: str) -> str:
 
 def is_media(address: str) -> bool:
     """Whether an address holds a picture, a sound or a film itself."""
-    return _MEDIA.match(address) is not None
+    if _PICTURE.match(address):
+        return True
+    film = _FILM.match(address[:2000])
+    return film is not None and not is_playlist(base64.b64decode(film[1][: len(film[1]) // 4 * 4]))
+
+
+def is_playlist(film: bytes) -> bool:
+    """Whether the bytes of a sound or a film only name others, elsewhere."""
+    return _PLAYLIST in film[:1000]
 
 
 def is_reserved(name: str) -> bool:
@@ -173,7 +195,15 @@ def _cleaned(text: str) -> str:
         return text
     if not _parses_quickly(text):
         raise TooComplicated("it is long, and its tags are not nested properly")
-    return _cleaner().clean(text)
+    try:
+        return _cleaner().clean(text)
+    except UnicodeEncodeError:
+        raise TooComplicated("it holds half characters") from None
+
+
+def _defused(clean: str) -> str:
+    """Without commands of TeX that reach further. MathJax reads across <wbr>: in a command it would hide it from us."""
+    return tex.defused(clean.replace("<wbr>", "") if "\\" in clean else clean)
 
 
 @lru_cache(maxsize=1)
@@ -191,7 +221,10 @@ def _cleaner() -> nh3.Cleaner:
 def _attribute(tag: str, name: str, value: str) -> str | None:
     """What becomes of an attribute that is allowed as such."""
     check = _CHECKS.get(name)
-    return value if check is None else check(tag, value)
+    try:
+        return value if check is None else check(tag, value)
+    except Exception:  # noqa: BLE001 - nh3 would keep the value as it came
+        return None
 
 
 def _style(tag: str, value: str) -> str | None:
@@ -210,13 +243,13 @@ def _identity(tag: str, value: str) -> str | None:
 
 
 def _source(tag: str, value: str) -> str | None:
-    return value if _MEDIA.match(value) else None
+    return value if is_media(value) else None
 
 
 def _link(tag: str, value: str) -> str | None:
     if tag == "a":
         data = value.lstrip().lower().startswith("data:")
-        return None if data and not _DOWNLOAD.match(value) and not _MEDIA.match(value) else value
+        return None if data and not _DOWNLOAD.match(value) and not is_media(value) else value
     if tag == "image":
         return _source(tag, value)
     return value if value.startswith("#") else None
@@ -253,7 +286,9 @@ def _parses_quickly(text: str) -> bool:
     """Whether the parser's time is linear: everything nested properly, or so few tags that it does not matter."""
     tags = text.count("<")
     if tags * tags <= 10_000_000 and tags * len(_FORMATTING.findall(text)) <= 1_000_000:
-        return True
+        # Each attribute is compared with all that its tag has.
+        others = _OTHER_TAG.findall(_STRICT_TAG.sub("", text))
+        return sum(len(_BETWEEN_ATTRIBUTES.findall(tag)) ** 2 for tag in others) <= 100_000_000
     names = _STRICT_TAG.findall(text)
     return len(names) == tags and _UNUSUAL.isdisjoint(names) and _nested_properly(names)
 

@@ -123,14 +123,13 @@ class Seal:
     def opened_by_front_end(self, content: Mapping[str, Any]) -> None:
         """A page asks for all widgets, or has made one: what the guest answers there is expected."""
         comm_id, data = content.get("comm_id"), content.get("data")
-        if isinstance(comm_id, str) and isinstance(data, dict):
+        if isinstance(comm_id, str) and content.get("target_name") == _CONTROL:
+            self._controls.add(comm_id)
+        elif isinstance(comm_id, str) and isinstance(data, dict):
             self._opened(wire.Comm("comm_open", dict(content)), comm_id, data)
 
     def _opened(self, event: wire.Comm, comm_id: str, data: Message) -> wire.Comm | None:
         target, state = event.content.get("target_name"), data.get("state")
-        if target == _CONTROL:
-            self._controls.add(comm_id)
-            return _with(event, {"comm_id": comm_id, "target_name": target, "data": {}})
         if target != _WIDGET or not isinstance(state, dict):
             return None
         paths = _paths(data, event)
@@ -160,7 +159,6 @@ class Seal:
         if data.get("method") != "update_states" or not isinstance(states, dict):
             return None
         kept: Message = {}
-        addresses = set()
         all_paths = _paths(data, event)
         for model_id, described in states.items():
             state = described.get("state") if isinstance(described, dict) else None
@@ -169,18 +167,16 @@ class Seal:
             named = {f"_{key}": described.get(key) for key in ("model_name", "model_module", "model_module_version")}
             try:
                 buffered = {str(path[1]) for path in all_paths if path[0] == model_id and len(path) > 1}
-                sealed = self._widgets.opened(model_id, {**state, **named}, buffered)
+                sealed = self._widgets.described(model_id, {**state, **named}, buffered)
             except NotCore:
                 continue
             kept[model_id] = {**{key[1:]: value for key, value in named.items()}, "state": sealed}
-            if sealed.get("format") == "url":
-                addresses.add(model_id)
-        paths, buffers = [], []
+        paths: list[list[Any]] = []
+        buffers: list[bytes] = []
         for path, buffer in zip(all_paths, event.buffers, strict=False):
             if path[0] in kept:
                 paths.append(path)
-                stays = path[0] not in addresses or bundles.sealed_picture(bytes(buffer))
-                buffers.append(buffer if stays else b"")
+                buffers += self._widgets.media_stay(path[0], (buffer,))
         sealed_data = {"method": "update_states", "states": kept, "buffer_paths": paths}
         return _with(event, {"comm_id": comm_id, "data": sealed_data}, tuple(buffers))
 

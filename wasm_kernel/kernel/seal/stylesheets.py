@@ -2,12 +2,17 @@
 
 Whatever fetches something is dropped, and so is what would place an element outside its output. Selectors get the
 output's own id in front; by ``:where``, which does not make them count for more than they did.
+
+The parser takes two seconds for a megabyte. So there is a bound on what it reads of one output (`bounded`); what lies
+beyond it is left out, as is what it cannot read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -22,20 +27,64 @@ _FUNCTIONS = frozenset(
     nth-last-of-type only-of-type lang dir""".split()
 )
 _PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp|svg\+xml)[;,]", re.IGNORECASE)
+_PROPERTY = re.compile(r"[\w-]+")  # names come without their escapes: one may hold whatever else ends a rule
 _FETCHING = frozenset({"behavior", "-moz-binding", "src"})
 _GROUPS = frozenset({"media", "supports", "layer", "container"})
 _KEYFRAMES = frozenset({"keyframes", "-webkit-keyframes"})
 _PAGE = frozenset({"html", "body"})
 # Most rules are as simple as pandas writes them. They are read without a parser: a selector, its declarations.
-_SIMPLE_RULE = re.compile(r"([\w#.,\s:>*-]+)\{([\w#.,\s:;%!+-]*(?:\([\w#.,\s%+-]*\)[\w#.,\s:;%!+-]*)*)\}")
+_SIMPLE_BODY = r"[\w#.,\s:;%!+-]*(?:\([\w#.,\s%+-]*\)[\w#.,\s:;%!+-]*)*"
+_SIMPLE_RULE = re.compile(rf"([\w#.,\s:>*-]+)\{{({_SIMPLE_BODY})\}}")
+_SIMPLE_DECLARATIONS = re.compile(_SIMPLE_BODY)
 _SIMPLE_FUNCTION = re.compile(r"([\w-]+)\(")
 _LONGEST = 8 << 20  # characters
+_LONGEST_PARSED = 1 << 20
+_REMEMBERED = 20_000  # characters of a text that may be kept with what became of it
 _DEEPEST = 8
+_left: ContextVar[int | None] = ContextVar("characters that the parser may still read", default=None)
+
+
+class _Unreadable(ValueError):
+    """Styles that the parser is not to read, or cannot."""
+
+
+@contextlib.contextmanager
+def bounded() -> Iterator[None]:
+    """One output: within it the parser reads so much and no more."""
+    before = _left.set(_LONGEST_PARSED)
+    try:
+        yield
+    finally:
+        _left.reset(before)
 
 
 def scoped(css: str, scope: str) -> str:
     """A style sheet that applies below the element with the id ``scope`` only."""
-    return _scoped(css).replace(SCOPE, f":where(#{scope})")
+    return _read(_scoped, css).replace(SCOPE, f":where(#{scope})")
+
+
+def _read(read: Callable[[str], str], css: str) -> str:
+    """What a function that remembers makes of a text; nothing of one that is not readable. Long ones are forgotten."""
+    try:
+        return read(css) if len(css) <= _REMEMBERED else read.__wrapped__(css)  # type: ignore[attr-defined]
+    except (_Unreadable, RecursionError):
+        return ""
+
+
+def _tokens(css: str) -> list[Any]:
+    """What the parser makes of it, brackets by brackets. `_Unreadable`, which is not remembered, if it is too much."""
+    import tinycss2
+
+    left = _left.get()
+    if left is not None:
+        _left.set(left - len(css))
+    if len(css) > (_LONGEST_PARSED if left is None else left):
+        raise _Unreadable("too long")
+    try:
+        found: list[Any] = tinycss2.parse_component_value_list(css)
+    except ValueError as e:  # a number of thousands of digits
+        raise _Unreadable(str(e)) from None
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -46,7 +95,7 @@ def _scoped(css: str) -> str:
     css = _without_comments(css)
     while position < len(css):  # simple rules first; from the first other one on, the parser
         rule = _SIMPLE_RULE.match(css, position)
-        if rule is None:
+        if rule is None or not _are_simple(rule[2]):
             break
         kept.append(_simple(rule[1], rule[2]))
         position = rule.end()
@@ -54,18 +103,25 @@ def _scoped(css: str) -> str:
     if rest.strip():
         import tinycss2
 
-        kept.append(_rules(tinycss2.parse_stylesheet(rest, skip_comments=True, skip_whitespace=True)))
+        kept.append(_rules(tinycss2.parse_stylesheet(_tokens(rest), skip_comments=True, skip_whitespace=True)))
     return "".join(kept).replace("<", "\\3c ")  # no end of the <style> element
 
 
 def _without_comments(css: str) -> str:
-    return re.sub(r"/\*[^*]*(?:\*(?!/)[^*]*)*\*/", "", css) if css.lstrip().startswith("/*") else css
+    if not css.lstrip().startswith("/*"):
+        return css
+    kept, position = [], 0
+    while (begin := css.find("/*", position)) >= 0:
+        kept.append(css[position:begin])
+        end = css.find("*/", begin + 2)
+        position = end + 2 if end >= 0 else len(css)
+    return "".join([*kept, css[position:]])
 
 
 def _simple(selectors: str, body: str) -> str:
     prefixed = [_simple_selector(selector) for selector in selectors.split(",")]
     kept = ",".join(selector for selector in prefixed if selector)
-    return f"{kept}{{{declarations(body)}}}\n" if kept else ""
+    return f"{kept}{{{body.strip()}}}\n" if kept else ""
 
 
 def _simple_selector(selector: str) -> str:
@@ -84,18 +140,31 @@ def _below_page(page: str, rest: str) -> str:
     return f"{page} {SCOPE} {rest}" if rest and rest[0] not in "+~|" else ""
 
 
-@lru_cache(maxsize=4096)
 def declarations(body: str) -> str:
     """The declarations that may stay, of a rule or a ``style`` attribute."""
-    if re.fullmatch(r"[\w#.,\s:;%!+-]*(?:\([\w#.,\s%+-]*\)[\w#.,\s:;%!+-]*)*", body):
-        named = {name.lower() for name in _SIMPLE_FUNCTION.findall(body)}
-        lowered = body.lower()
-        if named <= _FUNCTIONS and "position" not in lowered and not any(p in lowered for p in _FETCHING):
-            return body.strip()
+    return _read(_declarations, body)
+
+
+@lru_cache(maxsize=4096)
+def _declarations(body: str) -> str:
+    if _SIMPLE_DECLARATIONS.fullmatch(body) and _are_simple(body):
+        return body.strip()
+    return _kept(_tokens(body))
+
+
+def _are_simple(declared: str) -> bool:
+    """Whether declarations without strings, escapes and brackets in brackets can stay unread."""
+    lowered = declared.lower()
+    if "position" in lowered or any(name in lowered for name in _FETCHING):
+        return False
+    return {*_SIMPLE_FUNCTION.findall(lowered)} <= _FUNCTIONS
+
+
+def _kept(tokens: list[Any]) -> str:
     import tinycss2
 
     kept = []
-    for item in tinycss2.parse_blocks_contents(body, skip_comments=True, skip_whitespace=True):
+    for item in tinycss2.parse_blocks_contents(tokens, skip_comments=True, skip_whitespace=True):
         if item.type == "declaration" and _stays(item):
             important = " !important" if item.important else ""
             kept.append(f"{item.name}:{tinycss2.serialize(item.value).strip()}{important}")
@@ -103,7 +172,7 @@ def declarations(body: str) -> str:
 
 
 def _stays(item: Any) -> bool:
-    if item.lower_name in _FETCHING:
+    if item.lower_name in _FETCHING or not _PROPERTY.fullmatch(item.name):
         return False
     if item.lower_name == "position":
         words = [token.lower_value for token in item.value if token.type == "ident"]
@@ -150,14 +219,15 @@ def _rules(rules: Iterable[Any], depth: int = 0) -> str:
         if rule.type == "qualified-rule":
             selectors = _selectors(rule.prelude)
             if selectors:
-                kept.append(f"{selectors}{{{declarations(tinycss2.serialize(rule.content))}}}\n")
+                kept.append(f"{selectors}{{{_kept(rule.content)}}}\n")
         elif rule.type == "at-rule" and rule.content is not None and depth < _DEEPEST and _harmless(rule.prelude):
             prelude = tinycss2.serialize(rule.prelude)
             inner = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
             if rule.lower_at_keyword in _GROUPS:
                 kept.append(f"@{rule.lower_at_keyword}{prelude}{{{_rules(inner, depth + 1)}}}\n")
             elif rule.lower_at_keyword in _KEYFRAMES:
-                kept.append(f"@{rule.lower_at_keyword}{prelude}{{{_frames(inner)}}}\n")
+                # Their names are the whole page's; in a layer they do not replace its own.
+                kept.append(f"@layer wk{{@{rule.lower_at_keyword}{prelude}{{{_frames(inner)}}}}}\n")
     return "".join(kept)
 
 
@@ -165,7 +235,7 @@ def _frames(rules: Iterable[Any]) -> str:
     import tinycss2
 
     return "".join(
-        f"{tinycss2.serialize(rule.prelude)}{{{declarations(tinycss2.serialize(rule.content))}}}"
+        f"{tinycss2.serialize(rule.prelude)}{{{_kept(rule.content)}}}"
         for rule in rules
         if rule.type == "qualified-rule" and _harmless(rule.prelude)
     )

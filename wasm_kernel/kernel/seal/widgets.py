@@ -2,6 +2,10 @@
 
 A front end creates the model and the view that a state names. So a model has the view that is its own and keeps it, and
 links between traits, which front ends follow by themselves, do not lead into traits that are checked here.
+
+What is checked depends on what a model is, so nothing may make this side take it for another than pages do. Every page
+hears of a widget that is opened or closed. All widgets at once are for one page; the others keep those that they have,
+also when the guest has started afresh and knows of none.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wasm_kernel.kernel.seal import bundles, markup, stylesheets, tex
+from wasm_kernel.kernel.seal import markup, stylesheets, tex
 
 State = dict[str, Any]
 _BASE, _CONTROLS, _OUTPUT = "@jupyter-widgets/base", "@jupyter-widgets/controls", "@jupyter-widgets/output"
@@ -39,12 +43,22 @@ _VERSION = re.compile(r"[\^~]?\d{1,4}\.\d{1,4}\.\d{1,4}")
 _NAME = re.compile(r"[A-Za-z]{1,60}")
 _CLASS_NAME = re.compile(r"[A-Za-z_][\w-]{0,100}")
 _FORMAT = re.compile(r"[\w.+-]{1,40}")
+# What is wrong with these is in the error's text, which a click shows as HTML: how numbers look, the names of pictures.
+_SPELLING = {
+    **dict.fromkeys(("format", "readout_format"), re.compile(r"[\w .,:;+()$#%~^=*-]{0,40}")),
+    "icon": re.compile(r"[\w -]{0,100}"),
+}
+_OF_ERRORS = ("msg", "error")  # what the model that stands for a broken one shows as HTML; no other has such traits
 _MEDIA = ("ImageModel", "AudioModel", "VideoModel")
 _HTML = ("HTMLModel", "HTMLMathModel")
 _LINKS = ("LinkModel", "DirectionalLinkModel")
 # Where a link between traits may not lead: what is sent there is never seen here.
-_CHECKED_MODELS = (*_HTML, *_MEDIA, "OutputModel", "LayoutModel")
-_CHECKED_TRAITS = ("description", "description_allow_html", "layout", "style", "children", "outputs", "format")
+_CHECKED_MODELS = (*_HTML, *_MEDIA, "LabelModel", "OutputModel", "LayoutModel")
+_CHECKED_TRAITS = (
+    *("description", "description_allow_html", "layout", "style", "children", "outputs", "icons"),
+    *_SPELLING,
+    *_OF_ERRORS,
+)
 _MOST_REFUSED = 1000
 
 
@@ -67,10 +81,12 @@ class Widgets:
     def __init__(self, sealed_output: Callable[[Any], Any]) -> None:
         self._sealed_output = sealed_output  # of the Output widget
         self._models: dict[str, _Model] = {}
+        self._left: dict[str, _Model] = {}  # of guests that are gone: pages may still have them
         self._refused: dict[str, str] = {}
 
     def forget(self) -> None:
         """The guest has none any more."""
+        self._left |= self._models
         self._models.clear()
         self._refused.clear()
 
@@ -79,7 +95,7 @@ class Widgets:
         return self._refused.get(comm_id, "")
 
     def opened(self, comm_id: str, state: Mapping[str, Any], buffered: Collection[str]) -> State:
-        """The state of a widget that is opened. `NotCore` where it brings scripts of its own.
+        """The state of a widget that is opened, in every page. `NotCore` where it brings scripts of its own.
 
         ``buffered``: the traits whose values come as bytes beside the state.
         """
@@ -89,7 +105,18 @@ class Widgets:
             if len(self._refused) < _MOST_REFUSED:
                 self._refused[comm_id] = str(e)
             raise
+        self._left.pop(comm_id, None)
         return self._checked(self._models[comm_id], dict(state), buffered)
+
+    def described(self, comm_id: str, state: Mapping[str, Any], buffered: Collection[str]) -> State:
+        """The state of a widget for a page that was loaded anew. `NotCore` if it is not what other pages have."""
+        model = _model(state)
+        sealed = self._checked(model, dict(state), buffered)
+        if (self._models.get(comm_id) or self._left.get(comm_id) or model) != model:
+            raise NotCore(f"{model.name} that was something else")
+        self._left.pop(comm_id, None)
+        self._models[comm_id] = model
+        return sealed
 
     def changed(self, comm_id: str, state: Mapping[str, Any], buffered: Collection[str]) -> State | None:
         """A part of a state; None for a widget that was never opened."""
@@ -103,7 +130,13 @@ class Widgets:
         return comm_id in self._models
 
     def _checked(self, model: _Model, kept: State, buffered: Collection[str]) -> State:
-        kept.pop("__proto__", None)
+        for trait in ("__proto__", *_OF_ERRORS):
+            kept.pop(trait, None)
+        for trait in _SPELLING.keys() & kept.keys():
+            if not _is_spelled(trait, kept[trait]):
+                del kept[trait]
+        if "icons" in kept:
+            kept["icons"] = _icons(kept["icons"])
         if model.name in _LINKS:
             return self._link(kept)
         _check_html(model, kept)
@@ -122,14 +155,15 @@ class Widgets:
     def closed(self, comm_id: str) -> None:
         """A widget is gone."""
         self._models.pop(comm_id, None)
+        self._left.pop(comm_id, None)
         self._refused.pop(comm_id, None)
 
     def media_stay(self, comm_id: str, buffers: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        """The bytes of pictures and sounds; an address that leads elsewhere becomes nothing."""
+        """The bytes of pictures and sounds; what leads elsewhere becomes nothing."""
         model = self._models.get(comm_id)
-        if model is None or model.name not in _MEDIA or model.format != "url":
+        if model is None or model.name not in _MEDIA:
             return buffers
-        return tuple(b if bundles.sealed_picture(bytes(b)) else b"" for b in buffers)
+        return tuple(b if _is_medium(model, bytes(b)) else b"" for b in buffers)
 
     def _is_refused(self, child: Any) -> bool:
         return isinstance(child, str) and child.removeprefix("IPY_MODEL_") in self._refused
@@ -205,14 +239,34 @@ def _check_media(model: _Model, state: State, buffered: Collection[str]) -> None
         state.pop("format", None)  # an address must not be made of what came as a picture
         return
     model.format = given
-    if given == "url" and isinstance(state.get("value"), str) and not markup.is_media(state["value"]):
-        state["value"] = ""
+    if "value" in state:
+        text = state["value"] if isinstance(state["value"], str) else ""
+        state["value"] = text if _is_medium(model, text.encode("utf-8", "replace")) else ""
+
+
+def _is_medium(model: _Model, value: bytes) -> bool:
+    """Whether it is the picture, the sound or the film itself, or its address is."""
+    if model.format == "url":
+        return markup.is_media(value[:2000].decode("ascii", "replace"))
+    return not markup.is_playlist(value)
+
+
+def _is_spelled(trait: str, value: Any) -> bool:
+    return isinstance(value, str) and _SPELLING[trait].fullmatch(value) is not None
+
+
+def _icons(value: Any) -> list[str]:
+    """The names of pictures, each of which becomes names of classes."""
+    names = value if isinstance(value, list | tuple) else []
+    return [
+        name if _is_spelled("icon", name) and not any(map(markup.is_reserved, name.split())) else "" for name in names
+    ]
 
 
 def _harmless_style(value: Any) -> bool:
     if not isinstance(value, str):
         return value is None or isinstance(value, bool | int | float)
-    return bool(stylesheets.declarations(f"color:{value}")) and ";" not in value
+    return len(value) < 1000 and ";" not in value and bool(stylesheets.declarations(f"color:{value}"))
 
 
 def _classes(value: Any) -> list[str]:

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from wasm_kernel.model.policy import ExecutionPolicy
     from wasm_kernel.model.records import SessionRecord
     from wasm_kernel.model.retention import RetentionPolicy
+    from wasm_kernel.model.snapshot_retention import SnapshotRetention
     from wasm_kernel.model.snapshots import Snapshot
-    from wasm_kernel.sessions.archive import ArchiveResult, BadArchive, archive_sessions, export_session, import_session
+    from wasm_kernel.sessions.archive import BadArchive, export_session, import_session
     from wasm_kernel.sessions.catalog import (
         create_session_sandbox,
         delete_session_workspace,
@@ -55,13 +56,18 @@ if TYPE_CHECKING:
         read_session_file,
         write_session_file,
     )
+    from wasm_kernel.sessions.housekeeping import (
+        ArchiveResult,
+        PruneResult,
+        archive_sessions,
+        prune_sessions,
+        prune_snapshots,
+    )
     from wasm_kernel.sessions.listing import SessionSummary, list_sessions
     from wasm_kernel.sessions.log import SandboxLogger
     from wasm_kernel.sessions.packages import install_packages, list_packages, uninstall_packages
-    from wasm_kernel.sessions.pruning import PruneResult, prune_sessions
     from wasm_kernel.sessions.sandboxes import BaseSandbox, RuntimeType, create_sandbox
     from wasm_kernel.sessions.snapshots import (
-        SnapshotRetention,
         collect_snapshots,
         create_snapshot,
         delete_snapshot,
@@ -70,7 +76,6 @@ if TYPE_CHECKING:
         get_snapshot,
         import_snapshot,
         list_snapshots,
-        prune_snapshots,
         restore_snapshot,
         verify_snapshots,
     )
@@ -116,9 +121,7 @@ _LATER = {
     **dict.fromkeys(("Package", "PackageChange"), "model.packages"),
     "SessionRecord": "model.records",
     "RetentionPolicy": "model.retention",
-    **dict.fromkeys(
-        ("ArchiveResult", "BadArchive", "archive_sessions", "export_session", "import_session"), "sessions.archive"
-    ),
+    **dict.fromkeys(("BadArchive", "export_session", "import_session"), "sessions.archive"),
     **dict.fromkeys(
         ("create_session_sandbox", "delete_session_workspace", "get_session_sandbox", "repair_session_metadata"),
         "sessions.catalog",
@@ -135,9 +138,13 @@ _LATER = {
         "sessions.files",
     ),
     **dict.fromkeys(("install_packages", "list_packages", "uninstall_packages"), "sessions.packages"),
-    **dict.fromkeys(("PruneResult", "prune_sessions"), "sessions.pruning"),
+    **dict.fromkeys(
+        ("ArchiveResult", "PruneResult", "archive_sessions", "prune_sessions", "prune_snapshots"),
+        "sessions.housekeeping",
+    ),
     **dict.fromkeys(("SessionSummary", "list_sessions"), "sessions.listing"),
     "Snapshot": "model.snapshots",
+    "SnapshotRetention": "model.snapshot_retention",
     **dict.fromkeys(
         (
             "collect_snapshots",
@@ -148,9 +155,7 @@ _LATER = {
             "get_snapshot",
             "import_snapshot",
             "list_snapshots",
-            "prune_snapshots",
             "restore_snapshot",
-            "SnapshotRetention",
             "verify_snapshots",
         ),
         "sessions.snapshots",

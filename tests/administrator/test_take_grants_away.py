@@ -44,11 +44,11 @@ def test_a_rule_that_comes_while_a_kernel_runs_counts(fresh: Environment, start:
     kernel = start(WASM_KERNEL_GRANTS=ALL)
     kernel.ok("1")
     first = make_session(kernel.root, 48)
-    kernel.ok("%prune --yes")
+    kernel.ok("%prune --older-than 24h --yes")
     assert not (kernel.root / first).exists()
     second = make_session(kernel.root, 48)
     fresh.rule('grants = ["attach", "trust"]')
-    assert "administrator" in kernel.run("%prune --yes", answers=("yes",)).said
+    assert "administrator" in kernel.run("%prune --older-than 24h --yes", answers=("yes",)).said
     assert (kernel.root / second).exists()
     kernel.ok("%session trust on")
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -241,12 +242,23 @@ def test_repair(root: Path, main: Main) -> None:
 # ---- delete
 
 
+def gone(report: Any) -> list[str]:
+    return [s["session_id"] for s in report["sessions"] if s["done"]]
+
+
+def as_foreseen(report: Any) -> Any:
+    """What a dry run and the real one must both say."""
+    sessions = [{**s, "done": None, "age_hours": None} for s in report["sessions"]]
+    totals = {**report["totals"], "snapshot_bytes_freed": None}
+    return {**report, "dry_run": None, "sessions": sessions, "totals": totals}
+
+
 def test_delete(root: Path, main: Main) -> None:
     first, second, stays = (make_session(root, files={"a": "x" * 100}) for _ in range(3))
     dry = main.json("sessions", "delete", first, second[:8], "--dry-run")
     assert (root / first).exists()
     done = main.json("sessions", "delete", first, second[:8], "--yes")
-    assert {**done, "dry_run": True, "snapshot_bytes_freed": None} == dry
+    assert as_foreseen(done) == as_foreseen(dry)
     assert [p.name for p in root.iterdir() if p.name[0] != "."] == [stays]
     code, out, err = main("sessions", "delete", "--yes", stays, first)
     assert code == 1
@@ -275,7 +287,7 @@ def test_a_session_in_use_stays(root: Path, main: Main) -> None:
     with other_process(HOLD, root, session_id):
         assert main.json("sessions", "show", session_id)["live"]
         for option in ("--dry-run", "--yes"):
-            assert main.json("sessions", "delete", session_id, option, code=1)["in_use"] == [session_id]
+            assert main.json("sessions", "delete", session_id, option, code=1)["live"] == [session_id]
         code, out, _ = main("sessions", "delete", session_id, "--yes")
         assert code == 1
         assert "1 in use, left alone" in out
@@ -284,8 +296,8 @@ def test_a_session_in_use_stays(root: Path, main: Main) -> None:
         assert "in use by process" in err
         assert "wait=" not in err
         done = main.json("prune", "--older-than", "36h", "--yes")
-        assert done["in_use"] == [session_id]
-        assert [d["session_id"] for d in done["deleted"]] == [free]
+        assert done["live"] == [session_id]
+        assert gone(done) == [free]
     assert (root / session_id).exists()
 
 
@@ -311,30 +323,27 @@ def test_a_dry_run_says_what_the_real_one_does(root: Path, main: Main) -> None:
     dry = main.json("prune", *options, "--dry-run")
     assert tree(root) == before
     real = main.json("prune", *options, "--yes")
-    for result in (dry, real):
-        for one in result["deleted"]:
-            one.pop("age_hours")
-    assert {**real, "dry_run": True, "snapshot_bytes_freed": None} == dry
-    assert [d["reason"] for d in real["deleted"]] == ["max_age_hours", "max_sessions"]
-    assert len(real["skipped"]) == 1
+    assert as_foreseen(real) == as_foreseen(dry)
+    assert [s["reason"] for s in real["sessions"] if s["done"]] == ["max_age_hours", "max_sessions"]
+    assert real["totals"]["skipped"] == 1
     assert leftovers(root) == []
 
 
 def test_each_bound_of_prune(root: Path, main: Main) -> None:
     old, mid, new = (make_session(root, hours, {"a": "x" * 100_000}) for hours in (72, 48, 1))
 
-    def gone(*options: object) -> list[str]:
+    def would_go(*options: object) -> list[str]:
         code, out, err = main("prune", *options, "--dry-run")
         assert code in (0, 3), err
         return [line.split("\t")[0] for line in out.splitlines()[:-1]]
 
-    assert gone("--older-than", "2d") == [old, mid]
-    assert gone("--older-than", "3w") == []
-    assert gone("--max-sessions", "1") == [old, mid]
-    assert gone("--max-total", "250k") == [old]
-    assert gone("--min-free", "1000T") == [old, mid, new]
-    assert gone("--older-than", "0", "--keep", old[:8], new) == [mid]
-    assert gone("--older-than", "0", "--max-deletions", "1") == [old]
+    assert would_go("--older-than", "2d") == [old, mid]
+    assert would_go("--older-than", "3w") == []
+    assert would_go("--max-sessions", "1") == [old, mid]
+    assert would_go("--max-total", "250k") == [old]
+    assert would_go("--min-free", "1000T") == [old, mid, new]
+    assert would_go("--older-than", "0", "--keep", old[:8], new) == [mid]
+    assert would_go("--older-than", "0", "--max-deletions", "1") == [old]
 
 
 def test_prune_with_nothing_to_do_is_3(root: Path, main: Main) -> None:
@@ -342,13 +351,12 @@ def test_prune_with_nothing_to_do_is_3(root: Path, main: Main) -> None:
     code, out, _ = main("prune", "--older-than", "36h", "--yes")
     assert code == 3
     assert out == "Deleted 0 sessions, 0 B.\n"
-    assert main.json("prune", "--older-than", "36h", "--dry-run", code=3)["deleted"] == []
+    assert main.json("prune", "--older-than", "36h", "--dry-run", code=3)["sessions"] == []
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--yes"], "say what should go"),
         (["--older-than", "soon", "--yes"], "'soon' is not a duration"),
         (["--max-total", "lots", "--yes"], "'lots' is not a size"),
         (["--max-sessions", "-1", "--yes"], "max-sessions"),
@@ -386,10 +394,12 @@ def test_prune_into_an_archive(root: Path, main: Main, tmp_path: Path) -> None:
     dry = main.json("prune", "--max-sessions", "1", "--archive", tmp_path / "old", "--dry-run")
     assert not (tmp_path / "old").exists()
     done = main.json("prune", "--max-sessions", "1", "--archive", tmp_path / "old", "--yes")
-    assert done["archived"] == dry["archived"] == {old: str(tmp_path / "old" / f"{old}.tar.zst")}
+    for result in (dry, done):
+        (one,) = result["sessions"]
+        assert (one["session_id"], one["action"], one["archive"]) == (old, "archive", f"{old}.tar.zst")
     assert not (root / old).exists()
     assert (root / new).exists()
-    again = main.json("sessions", "import", done["archived"][old])["session_id"]
+    again = main.json("sessions", "import", tmp_path / "old" / f"{old}.tar.zst")["session_id"]
     assert (root / again / "a").read_text() == "x"
 
 
@@ -423,7 +433,7 @@ def test_an_interrupted_prune_leaves_whole_sessions(root: Path, main: Main) -> N
     assert 0 < len(rest) < len(ids)
     for name in rest:
         assert set(tree(root / name)) == {".metadata.json", "a", "d", "d/b"}
-    assert len(main.json("prune", "--older-than", "1d", "--yes")["deleted"]) == len(rest)
+    assert len(gone(main.json("prune", "--older-than", "1d", "--yes"))) == len(rest)
     assert leftovers(root) == []
 
 

@@ -49,7 +49,7 @@ def test_a_question_names_exactly_what_will_happen(
     kernel = start()
     kernel.ok("1")
     old = [make_session(kernel.root, 50 + n, {"data": "x" * 5000}) for n in range(2)]
-    prompt, cell = asked(kernel, "%prune --yes", "no")
+    prompt, cell = asked(kernel, "%prune --older-than 24h --yes", "no")
     assert re.search(r"wants to delete 2 sessions, 1\d\.\d KB:", prompt)
     for session in old:
         assert re.search(rf"{session}, [\d.]+ KB, last used 2 days ago", prompt)
@@ -70,7 +70,7 @@ def test_only_what_was_named_is_pruned(start: Start) -> None:
     kernel = start()
     kernel.ok("1")
     named = make_session(kernel.root, 48)
-    running = kernel.start("%prune --yes", allow_stdin=True)
+    running = kernel.start("%prune --older-than 24h --yes", allow_stdin=True)
     kernel.client.get_stdin_msg(timeout=30)
     later = make_session(kernel.root, 48)
     kernel.client.input("yes")
@@ -109,11 +109,11 @@ def test_what_stays_within_the_session_needs_nothing(start: Start) -> None:
 
 def test_a_grant_is_asked_for_once_listed_and_kept_with_the_session(start: Start) -> None:
     kernel = start(WASM_KERNEL_SESSION="mine")
-    kernel.ok("%prune --yes")  # there is nothing to delete, so nobody is asked
+    kernel.ok("%prune --older-than 24h --yes")  # there is nothing to delete, so nobody is asked
     make_session(kernel.root, 48)
-    kernel.ok("%prune --yes", answers=YES)
+    kernel.ok("%prune --older-than 24h --yes", answers=YES)
     gone = make_session(kernel.root, 48)
-    kernel.ok("%prune --yes")
+    kernel.ok("%prune --older-than 24h --yes")
     assert not (kernel.root / gone).exists()
     assert info(kernel)["grants"] == ["prune"]
     assert "prune" in kernel.ok("%session").said
@@ -123,10 +123,10 @@ def test_a_grant_is_asked_for_once_listed_and_kept_with_the_session(start: Start
     kernel.stop()
     again = start(WASM_KERNEL_SESSION="mine")
     make_session(again.root, 48)
-    again.ok("%prune --yes")
+    again.ok("%prune --older-than 24h --yes")
     again.ok("%session revoke prune")
     make_session(again.root, 48)
-    assert "WASM_KERNEL_GRANTS=prune" in again.run("%prune --yes").said
+    assert "WASM_KERNEL_GRANTS=prune" in again.run("%prune --older-than 24h --yes").said
 
 
 def test_trust_is_kept_and_ends(start: Start) -> None:
@@ -219,7 +219,8 @@ def test_the_environment_grants_and_its_mistakes_are_told(start: Start) -> None:
     kernel = start(WASM_KERNEL_GRANTS="prune,trust,evrything")
     make_session(kernel.root, 48)
     assert (
-        "WASM_KERNEL_GRANTS: there is no grant 'evrything'; there are trust, attach" in kernel.ok("%prune --yes").said
+        "WASM_KERNEL_GRANTS: there is no grant 'evrything'; there are trust, attach"
+        in kernel.ok("%prune --older-than 24h --yes").said
     )
     assert info(kernel)["trusted"] is False
     kernel.ok("%session trust on")

@@ -203,16 +203,22 @@ def test_prune_shows_and_deletes_only_with_yes(start: Start) -> None:
     kernel, live = start(), start()
     old, young = old_session(kernel, 48, 5000), old_session(kernel, 1)
     here, there = session_of(kernel), session_of(live)
-    for command in ("%prune", "%prune --older-than 24h", "%prune --dry-run", "%prune --dry-run --yes"):
+    for command in ("%prune", "%prune --dry-run"):
+        text = shown(kernel.ok(command))
+        assert "No session would be deleted" in text
+        assert "--older-than" in text, "without a bound none goes"
+    kernel.ok("%prune --yes")
+    assert old.exists()
+    for command in ("%prune --older-than 24h", "%prune --older-than 24h --dry-run --yes"):
         text = shown(kernel.ok(command))
         assert old.name in text
         assert young.name not in text
         assert old.exists()
-    assert "--yes" in shown(kernel.ok("%prune"))
-    kernel.ok("s = %prune", answers=("yes",))
+    assert "--yes" in shown(kernel.ok("%prune --older-than 24h"))
+    kernel.ok("s = %prune --older-than 24h", answers=("yes",))
     assert value(kernel)["would_delete"] == [old.name]
     assert value(kernel)["would_reclaim_bytes"] > 4000
-    kernel.ok("%prune --yes", answers=("yes",))
+    kernel.ok("%prune --older-than 24h --yes", answers=("yes",))
     assert not old.exists()
     assert young.exists()
     kernel.ok("%prune --older-than 0s --yes")

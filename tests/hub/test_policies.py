@@ -10,7 +10,7 @@ from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.hub.census import HubUser
 from wasm_kernel.hub.policies import Policies, rules_from
 from wasm_kernel.model.retention import RetentionPolicy
-from wasm_kernel.sessions.snapshots import SnapshotRetention
+from wasm_kernel.model.snapshot_retention import SnapshotRetention
 
 
 def test_a_policy_as_people_write_it() -> None:

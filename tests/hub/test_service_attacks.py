@@ -108,10 +108,10 @@ def work(scene: Scene, place: Homes) -> list[str]:
         run = asyncio.run(service.prune("schedule"))
         problems += [*run.users[scene.ann].errors.values(), run.users[scene.ann].left_alone]
     user = HubUser(scene.ann)
-    stamp = [0, 0]
+    stamp = ""
     if (scene.mine / scene.old / ".metadata.json").exists():
         info = (scene.mine / scene.old / ".metadata.json").stat()
-        stamp = [info.st_ino, info.st_mtime_ns]
+        stamp = f"{info.st_ino}-{info.st_mtime_ns}"
     for job in ("thin", "tell", "remove"):
         arguments = {
             "thin": {"policy": {"max_per_session": 1}},

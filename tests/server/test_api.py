@@ -258,7 +258,7 @@ def test_deleting_without_a_snapshot(api: Api) -> None:
 
 
 def test_snapshots_are_listed_and_deleted(api: Api) -> None:
-    sandbox_id = api.create()
+    sandbox_id = api.create(idle_timeout_seconds=1)
     ids = [api("POST", f"sandboxes/{sandbox_id}/snapshots", {"label": f"n{n}"}, 201)["snapshot_id"] for n in range(3)]
     listed = api("GET", f"sandboxes/{sandbox_id}/snapshots?trigger=user&limit=2")
     assert [s["snapshot_id"] for s in listed["items"]] == [ids[2], ids[1]] and listed["total"] == 3
@@ -266,6 +266,7 @@ def test_snapshots_are_listed_and_deleted(api: Api) -> None:
     assert [s["snapshot_id"] for s in rest["items"]] == [ids[0]] and rest["next_offset"] is None
     assert api("GET", f"sandboxes/{sandbox_id}/snapshots?trigger=session_close")["total"] == 0
     assert set(ids) <= {s["snapshot_id"] for s in api("GET", "snapshots?limit=1000")["items"]}
+    api.until(lambda: api.state(sandbox_id) == "released")  # while it is live, they stay
     api("DELETE", f"snapshots/{ids[1]}", status=204)
     assert api("GET", f"snapshots/{ids[1]}", status=404)["detail"] == f"there is no snapshot {ids[1]}"
     api("DELETE", f"snapshots/{ids[1]}", status=404)

@@ -138,6 +138,40 @@ def test_snapshots_are_thinned_out(api: Api) -> None:
     assert {s["snapshot_id"] for s in api("GET", f"sandboxes/{live}/snapshots")["items"]} >= set(kept)
 
 
+def test_chosen_sessions_go_by_their_stamp(api: Api) -> None:
+    """Whatever their age; but one that was used after it was listed stays."""
+    root = api.server.root
+    same, used = make_session(root, hours=1), make_session(root, hours=1)
+    stamps = {name: api("GET", f"sandboxes/{name}")["stamp"] for name in (same, used)}
+    set_age(root, used, 1)
+    plan = api("POST", "prune/plan", {"stamps": stamps})
+    assert (by_id(plan)[same]["action"], by_id(plan)[same]["reason"]) == ("delete", "asked for")
+    assert by_id(plan)[used]["reason"] == "changed" and plan["changed"] == [used]
+    done = api("POST", "prune/execute", {"stamps": stamps})
+    assert [s["session_id"] for s in done["sessions"] if s["done"]] == [same] and done["changed"] == [used]
+    assert (root / used).is_dir() and not (root / same).exists()
+    for bad in ({"../x": "1"}, {same: 1}, [same], {same: "x" * 65}):
+        api("POST", "prune/plan", {"stamps": bad}, 400)
+
+
+def test_a_snapshot_of_a_live_session_cannot_be_deleted(api: Api) -> None:
+    held = api.create()
+    elsewhere = make_session(api.server.root, hours=1)
+    of_held = api("POST", f"sandboxes/{held}/snapshots", {}, 201)["snapshot_id"]
+    of_other = create_snapshot(elsewhere, api.server.root).snapshot_id
+    lock = lock_session(api.server.root, elsewhere)
+    try:
+        for session_id, snapshot_id in ((held, of_held), (elsewhere, of_other)):
+            told = api("DELETE", f"snapshots/{snapshot_id}", status=409)
+            assert f"session {session_id} is in use" in told["detail"]
+            api("GET", f"snapshots/{snapshot_id}")
+    finally:
+        lock.release()
+    api("DELETE", f"snapshots/{of_other}", status=204)
+    api("DELETE", f"sandboxes/{held}")
+    api("DELETE", f"snapshots/{of_held}", status=204)
+
+
 def test_notices(api: Api) -> None:
     """Whoever keeps house says what the next kernel shows."""
     notice = {"id": "1", "text": "It will go.", "session_ids": ["3f2a9c01"], "due": "2026-12-01T00:00:00Z"}

@@ -69,7 +69,7 @@ def fork(root: Path, out: Path, chance: random.Random) -> None:
 
 def delete(root: Path, out: Path, chance: random.Random) -> None:
     while True:
-        with contextlib.suppress(FileNotFoundError, IndexError):
+        with contextlib.suppress(SessionLocked, FileNotFoundError, IndexError):
             delete_snapshot(chance.choice(list_snapshots(root)[4:]).snapshot_id, root, logger=QUIET)
 
 

@@ -46,7 +46,7 @@ from wasm_kernel import (
     prune_sessions,
 )
 from wasm_kernel.host import ledger
-from wasm_kernel.sessions.pruning import plan_prune
+from wasm_kernel.sessions import housekeeping
 
 FORMATS = ("zip", "tar.zst")
 FILES = {
@@ -654,17 +654,17 @@ def test_nobody_can_open_a_session_between_its_archiving_and_its_deletion(
 def test_a_session_used_after_the_plan_is_not_archived(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from wasm_kernel.sessions import archive
-
     session_id = make_session(root, hours=200, files={"f": "x"})
 
-    def plan(*args: Any) -> Any:
-        decided = plan_prune(*args)
+    def plan(*args: Any, **options: Any) -> Any:
+        decided = real(*args, **options)
         set_age(root, session_id, 0)
         return decided
 
-    monkeypatch.setattr(archive, "plan_prune", plan)
-    assert archive_sessions(168, tmp_path / "archive", root).archived == {}
+    real = housekeeping.plan_prune
+    monkeypatch.setattr(housekeeping, "plan_prune", plan)
+    done = archive_sessions(168, tmp_path / "archive", root)
+    assert (done.archived, done.changed_sessions) == ({}, [session_id])
     assert contents(root / session_id) == {"f": b"x"}
 
 

@@ -201,7 +201,7 @@ def forked() -> Iterator[Any]:
     """Runs KILLED_BETWEEN in a process forked from one that has imported everything; says whether it survived."""
     code = """
 import os, sys
-import wasm_kernel.sessions.archive, wasm_kernel.sessions.files, wasm_kernel.sessions.pruning, zstandard, structlog
+import wasm_kernel.sessions.archive, wasm_kernel.sessions.files, wasm_kernel.sessions.housekeeping, zstandard, structlog
 program = compile(sys.argv[1], "killed", "exec")
 print("ready", flush=True)
 for line in sys.stdin:

@@ -43,13 +43,13 @@ from wasm_kernel import (
     repair_session_metadata,
 )
 from wasm_kernel.host import ledger
-from wasm_kernel.sessions import pruning
+from wasm_kernel.sessions import housekeeping
 
 ROOT_USER = os.geteuid() == 0
 NOBODY = 65534
 
 
-def check_dry_run_equals_real_run(root: Path, **options: Any) -> pruning.PruneResult:
+def check_dry_run_equals_real_run(root: Path, **options: Any) -> housekeeping.PruneResult:
     """Prune dry and for real, compare, and give the real result."""
     before = tree_bytes(root)
     dry = prune_sessions(workspace_root=root, dry_run=True, **options)
@@ -457,14 +457,14 @@ def test_a_live_session_that_is_young_is_not_reported(root: Path) -> None:
 def test_a_session_opened_between_plan_and_deletion_stays(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session_id = make_session(root, hours=1000)
     locks = []
-    real = pruning.plan_prune
+    real = housekeeping.plan_prune
 
     def plan_then_open(*args: Any, **options: Any) -> Any:
         decided = real(*args, **options)
         locks.append(ledger.lock_session(root, session_id))
         return decided
 
-    monkeypatch.setattr(pruning, "plan_prune", plan_then_open)
+    monkeypatch.setattr(housekeeping, "plan_prune", plan_then_open)
     result = prune_sessions(24, root)
     assert (result.deleted_sessions, result.live_sessions) == ([], [session_id])
     assert (root / session_id).is_dir()
@@ -474,29 +474,29 @@ def test_a_session_opened_between_plan_and_deletion_stays(root: Path, monkeypatc
 def test_a_session_used_between_plan_and_deletion_stays(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Opened, executed in and closed again while thousands of others were being deleted: it is not old any more."""
     session_id = make_session(root, hours=1000, files={"work": "x"})
-    real = pruning.plan_prune
+    real = housekeeping.plan_prune
 
     def plan_then_use(*args: Any, **options: Any) -> Any:
         decided = real(*args, **options)
         set_age(root, session_id, 0)
         return decided
 
-    monkeypatch.setattr(pruning, "plan_prune", plan_then_use)
+    monkeypatch.setattr(housekeeping, "plan_prune", plan_then_use)
     result = prune_sessions(24, root)
-    assert result.deleted_sessions == []
+    assert (result.deleted_sessions, result.changed_sessions) == ([], [session_id])
     assert (root / session_id / "work").read_text() == "x"
 
 
 def test_a_session_that_vanishes_between_plan_and_deletion(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone, old = make_session(root, hours=1000), make_session(root, hours=1000)
-    real = pruning.plan_prune
+    real = housekeeping.plan_prune
 
     def plan_then_delete(*args: Any, **options: Any) -> Any:
         decided = real(*args, **options)
         shutil.rmtree(root / gone)
         return decided
 
-    monkeypatch.setattr(pruning, "plan_prune", plan_then_delete)
+    monkeypatch.setattr(housekeeping, "plan_prune", plan_then_delete)
     result = prune_sessions(24, root)
     assert result.deleted_sessions == [old]
     assert result.errors == {}

@@ -24,6 +24,17 @@ EXIT_CODES = """exit codes:
   2    the command line is wrong
   3    what was asked for is not there, or there is nothing to do
   130  interrupted"""
+# A prune's report, the same as the REST API's: `model.prune_report`.
+PRUNE_SHAPE = """{"dry_run": false, "sessions": [{"session_id": "3f2a9c01-…",
+  "action": "archive", "reason": "max_age_hours", "done": true,
+  "age_hours": 50.5, "size_bytes": 2048, "snapshot_bytes": 1024,
+  "notebook": "/home/ada/a.ipynb", "title": "",
+  "archive": "3f2a9c01-….tar.zst"}],
+ "totals": {"sessions": 9, "bytes": 65536, "removed": 1,
+  "reclaimed_bytes": 3072, "live": 1, "skipped": 0, "errors": 0,
+  "snapshots_removed": 1, "snapshot_bytes_freed": 1024},
+ "errors": {}, "live": ["0c11d2e3-…"], "changed": [],
+ "snapshots": ["9e00b1c2-…"]}"""
 
 Command = Callable[[argparse.Namespace], int]
 _LEAST_PREFIX = 4
@@ -141,7 +152,7 @@ def _checked(parse: Callable[[str], float], text: str) -> float:
 def root_of(options: argparse.Namespace, *, make: bool = False) -> Path:
     """The workspace root a command works on; it has to be there, unless it will be made."""
     from wasm_kernel.apps.cli_config import configured_root
-    from wasm_kernel.sessions.pruning import existing_root
+    from wasm_kernel.sessions.survey import existing_root
 
     root = Path(options.workspace_root).expanduser() if options.workspace_root is not None else configured_root()
     if options.workspace_root is None and not make and not root.exists():

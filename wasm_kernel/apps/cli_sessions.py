@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from wasm_kernel.apps.cli_parser import (
     DONE,
     FAILED,
     NOTHING,
+    PRUNE_SHAPE,
     NotThere,
     add,
     add_consent,
@@ -30,7 +30,8 @@ from wasm_kernel.apps.cli_parser import (
     snapshot_of,
     target_of,
 )
-from wasm_kernel.errors import ConfigurationError, SessionLocked, WasmKernelError
+from wasm_kernel.errors import ConfigurationError, WasmKernelError
+from wasm_kernel.model.prune_report import PruneReport
 from wasm_kernel.model.records import is_uuid
 from wasm_kernel.model.retention import Plan, RetentionPolicy
 from wasm_kernel.model.units import format_size
@@ -41,12 +42,8 @@ if TYPE_CHECKING:
 _SUMMARY = """{"session_id": "3f2a9c01-…", "created_at": "2026-11-22T10:15:30.123456Z",
  "updated_at": "2026-11-22T11:00:00.000000Z", "size_bytes": 2048,
  "live": false, "problem": "", "title": "", "notebook": "/home/ada/a.ipynb",
- "execution_count": 12, "former_notebook": "\""""
-_DELETED = """{"dry_run": false, "deleted": [{"session_id": "3f2a9c01-…",
- "reason": "max_age_hours", "age_hours": 50.5, "size_bytes": 2048}],
- "skipped": [{"session_id": "77aa01f0-…", "reason": "no_metadata"}],
- "in_use": ["0c11d2e3-…"], "errors": {}, "archived": {},
- "reclaimed_bytes": 2048, "snapshot_bytes_freed": 1024}"""
+ "former_notebook": "", "execution_count": 12, "snapshot_count": 30,
+ "stamp": "812345-1795345200000000000\""""
 _REASONS = {
     "max_age_hours": "not used for long",
     "max_sessions": "too many sessions",
@@ -59,6 +56,7 @@ _PROBLEMS = {
     "symlink": "a link",
     "mount_inside": "a mount inside",
 }
+_WITHOUT_AGE = ("no_metadata", "corrupted_metadata")
 
 
 def register(commands: Any) -> None:
@@ -84,7 +82,7 @@ def register(commands: Any) -> None:
         show_command,
         "Show what is known of a session.",
         examples="wasm-kernel sessions show 3f2a9c01",
-        shape=f'{_SUMMARY},\n "path": "/home/ada/…/3f2a9c01-…", "file_count": 3,\n "snapshot_count": 30}}',
+        shape=f'{_SUMMARY},\n "path": "/home/ada/…/3f2a9c01-…", "file_count": 3}}',
     )
     add_id(made, "session")
     add_root(made)
@@ -108,7 +106,7 @@ def register(commands: Any) -> None:
         "Delete sessions with their files and snapshots.",
         more="A session in use is not deleted.",
         examples="wasm-kernel sessions delete 3f2a9c01\nwasm-kernel sessions delete --yes 3f2a9c01 77aa01f0",
-        shape=_DELETED,
+        shape=PRUNE_SHAPE,
     )
     add_id(made, "session", many=True)
     add_consent(made)
@@ -172,12 +170,14 @@ def register(commands: Any) -> None:
         prune_command,
         "Delete sessions unused for long, or too many, or too large.",
         more="The longest unused go first, until every bound given is kept. Sessions in use,\n"
-        "sessions with a name of their own and sessions without metadata never go.\n"
+        "sessions with a name of their own and sessions without metadata never go. What\n"
+        "is left of sessions deleted before --older-than goes, too, and what killed\n"
+        "processes left. Without a bound no session goes.\n"
         "A systemd timer should have SuccessExitStatus=3.",
         examples="wasm-kernel prune --older-than 36h --dry-run\n"
         "wasm-kernel prune --max-total 20G --min-free 5G --archive old/\n"
         "wasm-kernel prune --older-than 30d --keep 3f2a9c01 77aa01f0 --yes",
-        shape=_DELETED,
+        shape=PRUNE_SHAPE,
     )
     made.add_argument("--older-than", type=duration, metavar="TIME", help="not used for so long: 90m, 36h, 7d, 2w")
     made.add_argument("--max-sessions", type=number, metavar="N", help="at most so many stay")
@@ -200,7 +200,7 @@ def list_command(options: argparse.Namespace) -> int:
     root = root_of(options)
     found = list_sessions(root)
     if options.json:
-        show_json([asdict(s) for s in found])
+        show_json([s.info() for s in found])
     elif found:
         shown = short_ids(s.session_id for s in found)
         rows = [
@@ -226,10 +226,8 @@ def show_command(options: argparse.Namespace) -> int:
     if summary is None:
         raise NotThere(f"session {session_id} was just deleted")
     count = 0 if summary.problem == "symlink" else len(list_session_files(session_id, root))
-    snapshots = sum(group == session_id for group in snapshot_ids(root).values())
     if options.json:
-        found = {**asdict(summary), "path": root / session_id, "file_count": count, "snapshot_count": snapshots}
-        show_json(found)
+        show_json({**summary.info(), "path": root / session_id, "file_count": count})
         return DONE
     created, used = ("" if m is None else f"{m:%Y-%m-%d %H:%M} UTC" for m in (summary.created_at, summary.updated_at))
     fields(
@@ -244,7 +242,7 @@ def show_command(options: argparse.Namespace) -> int:
             ("state", _state(summary) or "not in use"),
             ("cells run", summary.execution_count),
             ("files", f"{count:,}, {format_size(summary.size_bytes)}"),
-            ("snapshots", f"{snapshots:,}"),
+            ("snapshots", f"{summary.snapshot_count:,}"),
         ]
     )
     return DONE
@@ -370,59 +368,47 @@ def repair_command(options: argparse.Namespace) -> int:
 
 def delete_command(options: argparse.Namespace) -> int:
     """Sessions, by their ids."""
-    from wasm_kernel.sessions.catalog import delete_session_workspace
-    from wasm_kernel.sessions.pruning import collect_snapshots_of_the_gone, survey
+    from dataclasses import replace
+    from datetime import UTC, datetime
+
+    from wasm_kernel.model.retention import plan_asked_for
+    from wasm_kernel.sessions.housekeeping import carry_out, foreseen, plan_removal, report
+    from wasm_kernel.sessions.survey import survey
 
     root = root_of(options)
     check_consent(options)
-    result = _empty(options.dry_run)
-    unknown: list[str] = []
-    wanted: dict[str, None] = {}
+    errors: dict[str, str] = {}
+    wanted: dict[str, str] = {}
     for given in options.sessions:
         try:
-            wanted[session_of(root, given)] = None
+            wanted[session_of(root, given)] = ""
         except NotThere as e:
-            unknown.append(given)
-            result["errors"][given] = str(e)
-    facts = {f.session_id: f for f in survey(root, named=True).sessions if f.session_id in wanted}
-    question = f"Delete {counted(len(wanted), 'session')}, {format_size(sum(f.size_bytes for f in facts.values()))}?"
-    if wanted and not options.dry_run and not agreed(options, question):
+            errors[given] = str(e)
+    unknown = len(errors)
+    found = survey(root, named=True)
+    facts = [f for f in found.sessions if f.session_id in wanted]
+    wanted |= {f.session_id: f.stamp for f in facts}
+    # Without metadata it cannot be judged by its age; but nobody asks for that here.
+    judged = [replace(f, problem="") if f.problem in _WITHOUT_AGE else f for f in facts]
+    decided = plan_asked_for(Plan(), judged, wanted, (), datetime.now(UTC))
+    for d in decided.skip:
+        errors[d.session_id] = f"session {d.session_id} is or holds {_PROBLEMS[d.reason]}; remove it by hand"
+    planned = replace(plan_removal(root, decided), found=found)
+    question = f"Delete {counted(len(decided.remove), 'session')}, {format_size(planned.reclaimed_bytes)}?"
+    if decided.remove and not options.dry_run and not agreed(options, question):
         return FAILED
-    for session_id in wanted:
-        found = facts.get(session_id)
-        try:
-            if found is None or found.live:
-                raise SessionLocked(f"session {session_id} is in use; close it first")
-            if found.problem in ("symlink", "mount_inside"):
-                raise ConfigurationError(
-                    f"session {session_id} is or holds {_PROBLEMS[found.problem]}; remove it by hand"
-                )
-            if not options.dry_run:
-                delete_session_workspace(session_id, root, quiet())
-        except SessionLocked:
-            result["in_use"].append(session_id)
-        except (WasmKernelError, OSError) as e:
-            result["errors"][session_id] = plainly(e)
-        else:
-            result["deleted"].append({"session_id": session_id, "reason": "asked for", "age_hours": None,
-                                      "size_bytes": found.size_bytes})  # fmt: skip
-            result["reclaimed_bytes"] += found.size_bytes
-    if result["deleted"] and not options.dry_run:
-        result["snapshot_bytes_freed"] = collect_snapshots_of_the_gone(root)
-    _report(result, options)
-    if len(unknown) == len(options.sessions):
+    result = foreseen(planned) if options.dry_run else carry_out(root, planned, quiet())
+    result = replace(result, errors={**errors, **result.errors})
+    _report(report(planned, result), options)
+    if unknown == len(options.sessions):
         return NOTHING
-    return FAILED if result["errors"] or result["in_use"] else DONE
+    return FAILED if result.errors or result.live_sessions or result.changed_sessions else DONE
 
 
 def prune_command(options: argparse.Namespace) -> int:
     """Sessions, by a policy."""
-    from wasm_kernel.host.removal import sweep_temporaries
-    from wasm_kernel.sessions.archive import archive_planned
-    from wasm_kernel.sessions.pruning import carry_out, collect_snapshots_of_the_gone, plan_prune, survey
+    from wasm_kernel.sessions.housekeeping import carry_out, foreseen, plan_housekeeping, report
 
-    if all(b is None for b in (options.older_than, options.max_sessions, options.max_total, options.min_free)):
-        raise ConfigurationError("say what should go: --older-than, --max-sessions, --max-total or --min-free")
     check_consent(options)
     root = root_of(options)
     policy = RetentionPolicy(
@@ -432,60 +418,31 @@ def prune_command(options: argparse.Namespace) -> int:
         min_free_bytes=options.min_free,
         keep=frozenset(name if is_uuid(name) else session_of(root, name) for name in options.keep),
     )
+    if not policy.is_bounded:
+        complain(
+            "without a bound no session goes; say what should: --older-than, --max-sessions, --max-total or --min-free",
+            NOTHING,
+        )
     with progress("Looking at sessions"):
-        found = survey(root)
-        decided = plan_prune(root, policy, max_deletions=options.max_deletions, found=found)
-    result = _planned(decided, options)
-    if decided.remove and not options.dry_run:
-        if not options.yes:
-            _show_plan(decided)
-        amount = f"{counted(len(decided.remove), 'session')}, {format_size(decided.reclaimed_bytes)}"
-        if not agreed(options, f"{'Archive and delete' if options.archive else 'Delete'} {amount}?"):
-            return FAILED
+        planned = plan_housekeeping(root, policy, max_deletions=options.max_deletions, archive_to=options.archive)
+    going = planned.sessions.remove
+    if options.dry_run:
+        result = foreseen(planned)
+        if going and not options.json:
+            _show_plan(planned.sessions)
+    else:
+        if going or planned.forget:
+            if not options.yes:
+                _show_plan(planned.sessions)
+            amount = f"{counted(len(going), 'session')}, {format_size(planned.reclaimed_bytes)}"
+            if not agreed(options, f"{'Archive and delete' if options.archive else 'Delete'} {amount}?"):
+                return FAILED
         with progress("Deleting") as update:
-            if options.archive is not None:
-                archived = archive_planned(root, decided, options.archive, quiet(), update)
-                gone, errors, live = set(archived.archived), archived.errors, archived.live_sessions
-            else:
-                pruned = carry_out(root, decided, quiet(), on_progress=update)
-                gone, errors, live = set(pruned.deleted_sessions), pruned.errors, pruned.live_sessions
-            sweep_temporaries(found.temporaries)
-        result["deleted"] = [d for d in result["deleted"] if d["session_id"] in gone]
-        result["archived"] = {name: path for name, path in result["archived"].items() if name in gone}
-        result["reclaimed_bytes"] = sum(d["size_bytes"] for d in result["deleted"])
-        result["errors"], result["in_use"] = errors, live
-        result["snapshot_bytes_freed"] = collect_snapshots_of_the_gone(root)
-    if options.dry_run and decided.remove and not options.json:
-        _show_plan(decided)
-    _report(result, options)
-    if result["errors"]:
+            result = carry_out(root, planned, quiet(), on_progress=update)
+    _report(report(planned, result), options)
+    if result.errors:
         return FAILED
-    return DONE if decided.remove else NOTHING
-
-
-def _empty(dry_run: bool) -> dict[str, Any]:
-    lists: dict[str, Any] = {"deleted": [], "skipped": [], "in_use": [], "errors": {}, "archived": {}}
-    return {"dry_run": dry_run, **lists, "reclaimed_bytes": 0, "snapshot_bytes_freed": None}
-
-
-def _planned(decided: Plan, options: argparse.Namespace) -> dict[str, Any]:
-    place = Path(options.archive).absolute() if options.archive is not None else None
-    return {
-        **_empty(options.dry_run),
-        "deleted": [
-            {
-                "session_id": d.session_id,
-                "reason": d.reason,
-                "age_hours": round(d.age_hours, 3),
-                "size_bytes": d.size_bytes,
-            }
-            for d in decided.remove
-        ],
-        "skipped": [{"session_id": d.session_id, "reason": d.reason} for d in decided.skip],
-        "in_use": [d.session_id for d in decided.keep if d.reason == "live"],
-        "archived": {d.session_id: place / f"{d.session_id}.tar.zst" for d in decided.remove} if place else {},
-        "reclaimed_bytes": decided.reclaimed_bytes,
-    }
+    return DONE if going or planned.forget else NOTHING
 
 
 def _show_plan(decided: Plan) -> None:
@@ -505,21 +462,24 @@ def _show_plan(decided: Plan) -> None:
     table(("session", "last used", "size", "why"), rows, numbers=(2,))
 
 
-def _report(result: dict[str, Any], options: argparse.Namespace) -> None:
+def _report(result: PruneReport, options: argparse.Namespace) -> None:
     """What was deleted, what was not, and why."""
     if options.json:
         show_json(result)
         return
     for name, text in result["errors"].items():
         complain(text if name in text else f"session {name}: {text}", FAILED)
+    totals = result["totals"]
     parts = [
-        f"{'Would delete' if options.dry_run else 'Deleted'} {counted(len(result['deleted']), 'session')}, "
-        f"{format_size(result['reclaimed_bytes'] + (result['snapshot_bytes_freed'] or 0))}"
+        f"{'Would delete' if options.dry_run else 'Deleted'} {counted(totals['removed'], 'session')}, "
+        f"{format_size(totals['reclaimed_bytes'])}"
     ]
     for count, what in (
-        (len(result["skipped"]), "cannot be judged (`wasm-kernel sessions repair` mends them)"),
-        (len(result["in_use"]), "in use, left alone"),
-        (len(result["errors"]), "failed"),
+        (sum(s["action"] == "forget" for s in result["sessions"]), "deleted before, now with their snapshots"),
+        (totals["skipped"], "cannot be judged (`wasm-kernel sessions repair` mends them)"),
+        (totals["live"], "in use, left alone"),
+        (len(result["changed"]), "used just now, left alone"),
+        (totals["errors"], "failed"),
     ):
         if count:
             parts.append(f"{count} {what}")

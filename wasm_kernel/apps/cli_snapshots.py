@@ -13,6 +13,7 @@ from wasm_kernel.apps.cli_parser import (
     DONE,
     FAILED,
     NOTHING,
+    PRUNE_SHAPE,
     NotThere,
     add,
     add_consent,
@@ -31,7 +32,7 @@ from wasm_kernel.apps.cli_parser import (
     snapshot_of,
     target_of,
 )
-from wasm_kernel.errors import ConfigurationError, WasmKernelError
+from wasm_kernel.errors import WasmKernelError
 from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.model.units import format_size
 
@@ -102,7 +103,8 @@ def register(commands: Any) -> None:
         "delete",
         delete_command,
         "Delete snapshots.",
-        more="The session stays as it is. `wasm-kernel snapshots gc` gives the space back.",
+        more="The session stays as it is. `wasm-kernel snapshots gc` gives the space back.\n"
+        "Those of a session in use are not deleted: they are what undo goes back to.",
         examples="wasm-kernel snapshots delete --yes 9e00b1c2 9e11c2d3",
         shape='{"dry_run": false, "deleted": ["9e00b1c2-…"], "errors": {}}',
     )
@@ -165,10 +167,11 @@ def register(commands: Any) -> None:
         "prune",
         prune_command,
         "Delete snapshots that are old, or too many, or too large.",
-        more="The oldest go first, those taken by hand last; the newest of a session stays.",
+        more="The oldest go first, those taken by hand last. The newest of a session stays,\n"
+        "and so do those of sessions in use. Without a bound none goes.",
         examples="wasm-kernel snapshots prune --older-than 30d --dry-run\n"
         "wasm-kernel snapshots prune --max-per-session 10 --max-total 20G --yes",
-        shape='{"dry_run": false, "deleted": ["9e00b1c2-…"], "freed_bytes": 4096}',
+        shape=PRUNE_SHAPE,
     )
     made.add_argument("--older-than", type=duration, metavar="TIME", help="taken so long ago: 36h, 7d, 2w")
     made.add_argument("--max-per-session", type=number, metavar="N", help="at most so many of each session stay")
@@ -348,32 +351,36 @@ def delete_command(options: argparse.Namespace) -> int:
 
 def prune_command(options: argparse.Namespace) -> int:
     """Snapshots, by a policy."""
-    from wasm_kernel.sessions.snapshots import SnapshotRetention, prune_snapshots
+    from wasm_kernel.model.snapshot_retention import SnapshotRetention
+    from wasm_kernel.sessions.housekeeping import carry_out, foreseen, plan_thinning, report
 
-    if options.older_than is None and options.max_per_session is None and options.max_total is None:
-        raise ConfigurationError("say what should go: --older-than, --max-per-session or --max-total")
     check_consent(options)
     root = root_of(options)
     session_id = session_of(root, options.session) if options.session is not None else None
+    if options.older_than is None and options.max_per_session is None and options.max_total is None:
+        complain(
+            "without a bound no snapshot goes; say what should: --older-than, --max-per-session or --max-total", NOTHING
+        )
     policy = SnapshotRetention(
         max_age_hours=None if options.older_than is None else options.older_than / 3600,
         max_per_session=options.max_per_session,
         max_total_bytes=options.max_total,
     )
-    result = prune_snapshots(policy, root, session_id=session_id, dry_run=True)
-    found = bool(result.deleted)
-    if found and not options.dry_run:
-        amount = f"{counted(len(result.deleted), 'snapshot')}, about {format_size(result.freed_bytes)}"
-        if not agreed(options, f"Delete {amount}?"):
+    planned = plan_thinning(root, policy, session_id)
+    result = foreseen(planned)
+    if not options.dry_run:
+        amount = f"{counted(len(planned.snapshots), 'snapshot')}, about {format_size(planned.snapshot_bytes)}"
+        if planned.snapshots and not agreed(options, f"Delete {amount}?"):
             return FAILED
         with progress("Deleting"):
-            result = prune_snapshots(policy, root, session_id=session_id, logger=quiet())
+            result = carry_out(root, planned, quiet())
     if options.json:
-        show_json(asdict(result) | {"dry_run": options.dry_run})
+        show_json(report(planned, result))
     else:
         verb, about = ("Would delete", "about ") if options.dry_run else ("Deleted", "")
-        print(f"{verb} {counted(len(result.deleted), 'snapshot')}, {about}{format_size(result.freed_bytes)}.")
-    return DONE if found else NOTHING
+        freed = format_size(result.snapshot_bytes_freed)
+        print(f"{verb} {counted(len(result.deleted_snapshots), 'snapshot')}, {about}{freed}.")
+    return DONE if planned.snapshots else NOTHING
 
 
 def gc_command(options: argparse.Namespace) -> int:

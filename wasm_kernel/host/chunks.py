@@ -29,7 +29,7 @@ from wasm_kernel.host import administrator, manifests, packs, sweep
 from wasm_kernel.host.abreast import Each, abreast, one_by_one
 from wasm_kernel.host.allowance import Allowance
 from wasm_kernel.host.chunkindex import ChunkIndex
-from wasm_kernel.host.ledger import sync_folder
+from wasm_kernel.host.durable import sync_folder
 from wasm_kernel.host.packs import HASH, MAX_RAW, ZERO, BadPack, Job, PackWriter, Place, hash_of
 from wasm_kernel.host.sweep import Collected, Verified
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from wasm_kernel.host import trees
-from wasm_kernel.host.ledger import open_temporary
+from wasm_kernel.host.durable import PendingFile
 from wasm_kernel.model.names import HIDDEN, METADATA_NAME, is_hidden
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -316,11 +316,11 @@ class NewFile:
         self._folder, self._name, self._overwrite = folder, name, overwrite
         self.size = 0
         try:
-            handle, self._temporary = open_temporary(TEMPORARY, 8, 0o666, folder=folder)
+            self._pending = PendingFile(TEMPORARY, 0o666, folder=folder)
         except BaseException:
             os.close(folder)
             raise
-        self._file: IO[bytes] | None = os.fdopen(handle, "wb")  # open, and so locked, until it has its name
+        self._file: IO[bytes] | None = os.fdopen(self._pending.handle, "wb", closefd=False)
 
     def __enter__(self) -> NewFile:
         return self
@@ -339,17 +339,12 @@ class NewFile:
         if self._file is None:
             raise ValueError("the file is finished or discarded")
         self._file.flush()
-        os.fsync(self._file.fileno())
+        self._pending.sync()
         if modified_ns is not None:
-            os.utime(self._file.fileno(), ns=(modified_ns, modified_ns))
-        if self._overwrite:
-            os.rename(self._temporary, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-        else:  # a link fails where somebody else was faster; a rename would overwrite
-            here = self._folder
-            os.link(self._temporary, self._name, src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False)
-            os.unlink(self._temporary, dir_fd=here)
-        self._temporary = ""
-        info = os.fstat(self._file.fileno())
+            os.utime(self._pending.handle, ns=(modified_ns, modified_ns))
+        # The folder is not synced: there may be thousands of files, and a power cut takes away whole ones.
+        self._pending.publish(self._name, folder=self._folder, exclusive=not self._overwrite)
+        info = os.fstat(self._pending.handle)
         self.discard()
         return info
 
@@ -359,12 +354,11 @@ class NewFile:
             return
         file, self._file = self._file, None
         try:
-            if self._temporary:
-                with contextlib.suppress(OSError):
-                    os.unlink(self._temporary, dir_fd=self._folder)
-        finally:
             with contextlib.suppress(OSError):  # what a full disk did not take
                 file.close()
+            with contextlib.suppress(OSError):
+                self._pending.discard()
+        finally:
             os.close(self._folder)
 
 

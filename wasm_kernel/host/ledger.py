@@ -17,7 +17,6 @@ import errno
 import fcntl
 import json
 import os
-import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from wasm_kernel.errors import SessionLocked
+from wasm_kernel.host.durable import write_file
 from wasm_kernel.host.workspace import METADATA_NAME
 from wasm_kernel.model import names
 from wasm_kernel.model.records import BadRecord, SessionRecord, is_session_id, is_uuid, parse_record
@@ -57,48 +57,7 @@ def read_record(folder: Path) -> SessionRecord | None:
 
 def write_record(folder: Path, record: SessionRecord, *, sync: bool) -> None:
     """Replace a session's metadata: whole or not at all. ``sync`` makes it survive a power cut right away."""
-    data = record.to_json()
-    handle, temporary = open_temporary(f"{folder}/{METADATA_NAME}.", 6, 0o600)
-    try:
-        while data:  # a disk that gets full takes a part first
-            data = data[os.write(handle, data) :]
-        if sync:
-            os.fsync(handle)
-        os.replace(temporary, folder / METADATA_NAME)  # noqa: PTH105
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)  # noqa: PTH108
-        raise
-    finally:
-        os.close(handle)
-    if sync:
-        sync_folder(folder)
-
-
-def open_temporary(prefix: str, length: int, mode: int, *, folder: int | None = None) -> tuple[int, str]:
-    """A new file, open for writing, and its name. Locked: who sweeps leftovers leaves it while its writer lives."""
-    while True:
-        name = f"{prefix}{secrets.token_hex(length)}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            handle = os.open(name, flags, mode, dir_fd=folder)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            if os.fstat(handle).st_nlink:
-                return handle, name
-        except KeyboardInterrupt:  # nobody would know its name
-            with contextlib.suppress(OSError):
-                os.unlink(name, dir_fd=folder)
-            raise
-        os.close(handle)  # swept before it was locked
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames in a folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    write_file(folder / METADATA_NAME, record.to_json(), random_bytes=6, sync=sync)
 
 
 class RecordKeeper:

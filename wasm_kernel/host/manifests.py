@@ -20,8 +20,8 @@ import zstandard
 from blake3 import blake3
 
 from wasm_kernel.errors import BadManifest
-from wasm_kernel.host.ledger import open_temporary, sync_folder
-from wasm_kernel.host.packs import RAW, ZSTD, compress, inflate, new_decompressor, write_all
+from wasm_kernel.host.durable import PendingFile, sync_folder
+from wasm_kernel.host.packs import RAW, ZSTD, compress, inflate, new_decompressor
 from wasm_kernel.model.records import is_session_id
 
 MAX_HEAD, MAX_BODY = 1 << 20, 64 << 20
@@ -46,10 +46,10 @@ class NewManifest:
                 f"at most {MAX_HEAD:,} and {MAX_BODY:,} are possible"
             )
         self._refuse_existing()
-        self._handle, self._path = open_temporary(f"{temporaries}/", 16, 0o600)
+        self._file = PendingFile(f"{temporaries}/", random_bytes=16)
         try:
-            write_all(self._handle, _encode(head, body))
-            os.fsync(self._handle)
+            self._file.write(_encode(head, body))
+            self._file.sync()
         except BaseException:
             self.discard()
             raise
@@ -58,9 +58,8 @@ class NewManifest:
         """Make it visible, whole and lasting; FileExistsError if there is one of that name."""
         with _locked(self._group) as folder:
             self._refuse_existing()
-            os.rename(self._path, self._name, dst_dir_fd=folder)
-            os.close(self._handle)
-            self._handle = -1
+            self._file.publish(self._name, folder=folder)
+            self._file.discard()
             try:
                 os.fsync(folder)
             except OSError:
@@ -69,11 +68,7 @@ class NewManifest:
 
     def discard(self) -> None:
         """Delete it, unless it is published."""
-        if self._handle >= 0:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._path)  # noqa: PTH108
-            os.close(self._handle)
-            self._handle = -1
+        self._file.discard()
 
     def _refuse_existing(self) -> None:
         if os.path.lexists(self._group / self._name):

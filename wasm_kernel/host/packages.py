@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wasm_kernel.host import trees
-from wasm_kernel.host.ledger import gate, state_folder, sync_folder
+from wasm_kernel.host.durable import sync_folder
+from wasm_kernel.host.ledger import gate, state_folder
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import zstandard
 from blake3 import blake3
 
-from wasm_kernel.host.ledger import open_temporary
+from wasm_kernel.host.durable import PendingFile, write_all
 
 HASH = 32  # bytes of a chunk's name
 ZERO = bytes(HASH)  # the name of zeros, however many
@@ -99,7 +99,7 @@ class PackWriter:
     """A pack being written, as a temporary file that is locked while its writer lives."""
 
     def __init__(self, folder: Path) -> None:
-        self._handle, self._path = open_temporary(f"{folder}/", 16, 0o600)
+        self._file = PendingFile(f"{folder}/", random_bytes=16)
         self._buffer = bytearray(_BEGIN)
         self._size = len(_BEGIN)
         self.name = f"{secrets.token_hex(16)}.pack"
@@ -126,32 +126,20 @@ class PackWriter:
             _checksum(entries, self._size, len(self.places)), self._size, len(self.places), _END
         )
         self._flush()
-        os.fsync(self._handle)
+        self._file.sync()
 
     def publish(self, folder: Path) -> None:
         """Move the finished pack to its place. The caller syncs the folder."""
-        os.rename(self._path, folder / self.name)  # noqa: PTH104
-        os.close(self._handle)
-        self._handle = -1
+        self._file.publish(folder / self.name)
+        self._file.discard()
 
     def discard(self) -> None:
         """Delete it, unless it is published."""
-        if self._handle >= 0:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._path)  # noqa: PTH108
-            os.close(self._handle)
-            self._handle = -1
+        self._file.discard()
 
     def _flush(self) -> None:
-        write_all(self._handle, self._buffer)
+        write_all(self._file.handle, self._buffer)
         self._buffer = bytearray()
-
-
-def write_all(handle: int, data: bytes | bytearray) -> None:
-    """Write everything: a disk that gets full takes a part first."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(handle, rest) :]
 
 
 def _checksum(entries: bytes, begin: int, count: int) -> bytes:

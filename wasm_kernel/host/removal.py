@@ -105,7 +105,7 @@ class Bin:
                 os.close(_lock_folder(str(state / INSTALLING / name)))
                 self._throw_in(state / INSTALLING / name)
         for name in _names(state / "trash"):
-            with contextlib.suppress(BlockingIOError, NotADirectoryError):
+            with contextlib.suppress(BlockingIOError, NotADirectoryError, FileNotFoundError):  # or just emptied
                 os.close(_lock_folder(str(state / "trash" / name)))
                 self._throw_in(state / "trash" / name)
             if (state / "trash" / name).is_file():

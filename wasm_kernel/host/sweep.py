@@ -19,7 +19,7 @@ from wasm_kernel.errors import BadManifest, WasmKernelError
 from wasm_kernel.host import manifests, packs
 from wasm_kernel.host.abreast import abreast
 from wasm_kernel.host.chunkindex import ChunkIndex
-from wasm_kernel.host.ledger import sync_folder
+from wasm_kernel.host.durable import sync_folder
 from wasm_kernel.host.manifests import NewerManifest
 from wasm_kernel.host.packs import HASH, ZERO, BadPack, PackWriter, Place
 

@@ -12,7 +12,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.host.ledger import STATE_FOLDER, open_temporary, state_folder, sync_folder
+from wasm_kernel.host.durable import write_file
+from wasm_kernel.host.ledger import STATE_FOLDER, state_folder
 from wasm_kernel.model.records import check_session_id, is_session_id
 
 _FOLDER, _SUFFIX = "deleted", ".json"
@@ -28,17 +29,8 @@ def write(root: Path, session_id: str, facts: dict[str, Any], *, most: int) -> N
     folder = state / _FOLDER
     for place in (folder, state / "new"):
         place.mkdir(mode=0o700, exist_ok=True)
-    handle, temporary = open_temporary(f"{state}/new/{check_session_id(session_id)}.", 8, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(json.dumps(facts).encode())
-            file.flush()
-            os.fsync(file.fileno())
-            Path(temporary).replace(_path(root, session_id))
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    sync_folder(folder)
+    target = _path(root, session_id)
+    write_file(target, json.dumps(facts).encode(), temporary=f"{state}/new/{session_id}.")
     for name in by_age(root)[: -max(1, most)]:
         forget(root, name)
 

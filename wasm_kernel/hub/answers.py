@@ -6,6 +6,7 @@ What cannot be is a `BadAnswer`, and then nothing is known of that user; text is
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -42,9 +43,6 @@ def user_census(user: HubUser, taken_at: datetime, found: dict[str, Any]) -> Use
 
 
 def _session(user: str, found: dict[str, Any]) -> SessionRow:
-    stamp = found.get("stamp")
-    if stamp is not None and not (isinstance(stamp, list) and len(stamp) == 2 and all(type(n) is int for n in stamp)):
-        raise BadAnswer("a session's stamp is none")
     return SessionRow(
         user,
         identifier(found, "session_id"),
@@ -57,7 +55,7 @@ def _session(user: str, found: dict[str, Any]) -> SessionRow:
         text(found, "notebook"),
         number(found, "execution_count"),
         number(found, "snapshot_count"),
-        tuple(stamp) if stamp is not None else None,
+        text(found, "stamp", 64),
     )
 
 
@@ -80,6 +78,48 @@ def snapshot_rows(user: str, found: dict[str, Any]) -> list[SnapshotRow]:
         )
 
     return rows(found, "snapshots", row)
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What a `PruneReport` says, checked; for its fields see there.
+
+    Attributes:
+        deleted: Session to bytes of its files; also those that were archived first.
+        archived: Session to the name of the file it is in.
+    """
+
+    deleted: dict[str, int]
+    archived: dict[str, str]
+    live: tuple[str, ...]
+    changed: tuple[str, ...]
+    errors: dict[str, str]
+    snapshots: tuple[str, ...]
+    snapshot_bytes: int
+
+
+def pruned(found: dict[str, Any]) -> Pruned:
+    """A `PruneReport`: what was done, or in a dry run would be."""
+
+    def gone(row: dict[str, Any]) -> tuple[str, int, str] | None:
+        if row.get("done") is not True or row.get("action") not in ("delete", "archive"):
+            return None
+        archive = text(row, "archive") if row.get("archive") is not None else ""
+        return identifier(row, "session_id"), number(row, "size_bytes"), archive
+
+    went = [row for row in rows(found, "sessions", gone) if row is not None]
+    totals = found.get("totals", {})
+    if not isinstance(totals, dict):
+        raise BadAnswer("totals is no object")
+    return Pruned(
+        {name: size for name, size, _ in went},
+        {name: archive for name, _, archive in went if archive},
+        identifiers(found, "live"),
+        identifiers(found, "changed"),
+        by_identifier(found, "errors", text),
+        identifiers(found, "snapshots"),
+        number(totals, "snapshot_bytes_freed"),
+    )
 
 
 def rows(found: dict[str, Any], name: str, parse: Callable[[dict[str, Any]], _T]) -> list[_T]:

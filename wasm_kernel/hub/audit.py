@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from wasm_kernel.host import ledger
+from wasm_kernel.host.durable import write_file
 
 _TEXTS = ("time", "run", "actor", "action", "user", "session_id", "snapshot_id", "reason", "result", "detail")
 _FILTERS = ("user", "action", "result")
@@ -101,17 +101,7 @@ class AuditLog:
         with contextlib.suppress(FileNotFoundError):
             lines += newer.read_bytes().splitlines()
         kept = fair_share(list(dict.fromkeys(lines)), self._max_bytes)
-        handle, temporary = ledger.open_temporary(f"{oldest}.", 6, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.writelines(line + b"\n" for line in kept)
-                file.flush()
-                os.fsync(file.fileno())
-                os.replace(temporary, newer)  # noqa: PTH105 - which takes the oldest's place next
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)  # noqa: PTH108
-            raise
+        write_file(newer, b"".join(line + b"\n" for line in kept))  # which takes the oldest's place next
 
     def _numbered(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}") if number else self._path

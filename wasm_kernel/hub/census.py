@@ -39,7 +39,7 @@ class SessionRow:
     notebook: str = ""
     execution_count: int = 0
     snapshot_count: int = 0
-    stamp: object = None
+    stamp: str = ""
 
     @property
     def state(self) -> str:

@@ -10,7 +10,6 @@ kept in the service's own folder. The notice itself is a file in the user's work
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -18,7 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.host.ledger import open_temporary, sync_folder
+from wasm_kernel.host.durable import write_file
 from wasm_kernel.hub.census import UserCensus
 from wasm_kernel.hub.policies import Rules
 from wasm_kernel.hub.work import URGENT, facts_of
@@ -170,17 +169,7 @@ class WarningBook:
         listed = [_plain(w) for of_user in book.values() for w in of_user.values()]
         data = json.dumps({"version": 1, "warnings": listed}, indent=1).encode()
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, temporary = open_temporary(f"{self._path}.", 8, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-                Path(temporary).replace(self._path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        sync_folder(self._path.parent)
+        write_file(self._path, data)
 
 
 def _plain(warning: SessionWarning) -> dict[str, Any]:

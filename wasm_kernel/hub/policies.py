@@ -27,8 +27,8 @@ from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.hub.census import HubUser
 from wasm_kernel.model.records import is_session_id
 from wasm_kernel.model.retention import RetentionPolicy
+from wasm_kernel.model.snapshot_retention import SnapshotRetention
 from wasm_kernel.model.units import parse_duration, parse_size
-from wasm_kernel.sessions.snapshots import SnapshotRetention
 
 
 @dataclass(frozen=True)

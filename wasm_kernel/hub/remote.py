@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
@@ -27,9 +26,18 @@ from wasm_kernel.errors import ConfigurationError, WasmKernelError
 from wasm_kernel.hub.answers import BadAnswer
 from wasm_kernel.hub.census import HubUser
 from wasm_kernel.hub.hubapi import HubApi
-from wasm_kernel.model.records import BadRecord, parse_time
+from wasm_kernel.model.prune_report import (
+    PruneReport,
+    PruneRequest,
+    PruneTotals,
+    SnapshotBounds,
+    joined,
+    report_of_snapshots,
+)
+from wasm_kernel.model.session_info import SandboxInfo, SessionInfo, WorkspaceInfo, session_of
 from wasm_kernel.model.units import format_size
 
+_T = TypeVar("_T")
 NOT_RUNNING = "their server does not run, and only it can reach their workspace"
 _BASE = "wasm-kernel/api/v0"
 _PAGE, _MAX_ITEMS = 250, 200_000
@@ -41,7 +49,6 @@ _SECONDS = 600.0
 _CUT_OFF = (
     HTTPStreamClosedError, StreamClosedError, StreamBufferFullError, UnsatisfiableReadError, HTTPInputError
 )  # fmt: skip
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class NotDone(WasmKernelError):
@@ -66,7 +73,7 @@ class Remote:
         self._started: dict[str, HubUser] = {}
         # A client of our own: the one that everybody shares reads answers of any length.
         self._client = AsyncHTTPClient(force_instance=True, max_body_size=_MAX_ANSWER, max_buffer_size=_MAX_ANSWER)
-        self._jobs: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
+        self._jobs: dict[str, Callable[..., Awaitable[Mapping[str, Any]]]] = {
             "look": self._look,
             "snapshots": self._snapshots,
             "remove": self._remove,
@@ -100,7 +107,7 @@ class Remote:
         try:
             server = user.server or (await self._start(user)).server
             return {**await self._jobs[job](server, **arguments), "root": self._proxy + server}
-        except (WasmKernelError, OSError, BadAnswer, LookupError, TypeError) as e:
+        except (WasmKernelError, OSError, BadAnswer, LookupError, TypeError, AttributeError) as e:
             return {"problem": str(e)}
 
     async def _start(self, user: HubUser) -> HubUser:
@@ -119,7 +126,7 @@ class Remote:
 
     # ---- jobs
 
-    async def _look(self, server: str) -> dict[str, Any]:
+    async def _look(self, server: str) -> WorkspaceInfo:
         usage = _plain(await self._ask(server, "usage"), ("snapshots", "snapshot_bytes", "disk_free_bytes"))
         return {
             "sessions": await self._pages(server, "sandboxes", _session),
@@ -132,37 +139,20 @@ class Remote:
         of_one = f"sandboxes/{quote(session_id, safe='')}/" if session_id is not None else ""
         return {"snapshots": await self._pages(server, f"{of_one}snapshots", _snapshot)}
 
-    async def _remove(self, server: str, decisions: list[list[Any]], archive: bool) -> dict[str, Any]:
-        result: dict[str, Any] = {
-            "deleted": {}, "archived": {}, "errors": {}, "live": [], "changed": [], "snapshot_bytes": 0
-        }  # fmt: skip
-        for ids, hours in _by_age(decisions):
-            found = await self._ask(server, "prune/execute", {"max_age_hours": hours, "only": ids, "archive": archive})
-            sessions, errors, live = found["sessions"], found["errors"], found["live"]
-            if not (isinstance(sessions, list) and isinstance(errors, dict) and isinstance(live, list)):
-                raise NotDone("their server does not say what became of the sessions")
-            told_of = [_plain(item, ("session_id", "done", "size_bytes", "archive")) for item in sessions]
-            gone = [item for item in told_of if item["done"] is True and item["session_id"] in ids]
-            result["deleted"] |= {item["session_id"]: item["size_bytes"] for item in gone}
-            if archive:
-                result["archived"] |= {item["session_id"]: str(item["archive"]) for item in gone}
-            result["errors"] |= {name: str(errors[name])[:_MAX_TEXT] for name in ids if name in errors}
-            result["live"] += [name for name in ids if name in live]
-            result["snapshot_bytes"] += _freed(found)
-            told = {*result["deleted"], *result["errors"], *result["live"]}
-            result["changed"] += [name for name in ids if name not in told]
-        return result
+    async def _remove(self, server: str, decisions: list[list[Any]], archive: bool) -> PruneReport:
+        stamps = {name: stamp for name, _, _, stamp in decisions}
+        done: PruneReport | None = None
+        for start in range(0, len(stamps), _MAX_IDS):  # all of them are in the answer
+            few = dict(list(stamps.items())[start : start + _MAX_IDS])
+            found = _about(await self._prune(server, {"stamps": few, "archive": archive}), few)
+            done = found if done is None else joined(done, found)
+        return done if done is not None else report_of_snapshots([], {})
 
-    async def _thin(self, server: str, policy: dict[str, Any], dry_run: bool = False) -> dict[str, Any]:
-        bounds = {name: value for name, value in policy.items() if value is not None}
-        how = "prune/plan" if dry_run else "prune/execute"
-        found = await self._ask(server, how, {"only": [], "snapshots": bounds})
-        gone = found["snapshots"]
-        if not isinstance(gone, list) or not all(isinstance(name, str) for name in gone):
-            raise NotDone("their server does not say which snapshots it removed")
-        return {"snapshots": gone, "snapshot_bytes": _freed(found)}
+    async def _thin(self, server: str, policy: dict[str, Any], dry_run: bool = False) -> PruneReport:
+        bounds = cast(SnapshotBounds, {name: value for name, value in policy.items() if value is not None})
+        return await self._prune(server, {"only": [], "snapshots": bounds}, dry_run=dry_run)
 
-    async def _forget(self, server: str, snapshot_ids: list[str]) -> dict[str, Any]:
+    async def _forget(self, server: str, snapshot_ids: list[str]) -> PruneReport:
         done, errors = [], {}
         for name in snapshot_ids:
             try:
@@ -170,11 +160,18 @@ class Remote:
                 done.append(name)
             except NotDone as e:
                 errors[name] = str(e)
-        return {"snapshots": done, "errors": errors, "snapshot_bytes": 0}
+        return report_of_snapshots(done, errors)
 
-    async def _sweep(self, server: str, max_age_hours: float | None = None) -> dict[str, Any]:
-        found = await self._ask(server, "prune/execute", {"only": []})
-        return {"snapshot_bytes": _freed(found)}
+    async def _sweep(self, server: str, max_age_hours: float | None = None) -> PruneReport:
+        if max_age_hours is None:
+            return await self._prune(server, {"only": []})
+        # Which sessions go is decided by the service: only what was deleted so long ago is to be forgotten.
+        planned = await self._prune(server, {"max_age_hours": max_age_hours}, dry_run=True)
+        old = [item["session_id"] for item in planned["sessions"] if item["action"] == "forget"]
+        return await self._prune(server, {"max_age_hours": max_age_hours, "only": old})
+
+    async def _prune(self, server: str, wanted: PruneRequest, *, dry_run: bool = False) -> PruneReport:
+        return _report(await self._ask(server, "prune/plan" if dry_run else "prune/execute", wanted))
 
     async def _tell(self, server: str, notices: list[dict[str, Any]]) -> dict[str, Any]:
         await self._ask(server, "notices", {"notices": notices}, method="PUT")
@@ -182,11 +179,9 @@ class Remote:
 
     # ---- asking
 
-    async def _pages(
-        self, server: str, what: str, read: Callable[[dict[str, Any]], dict[str, Any]]
-    ) -> list[dict[str, Any]]:
+    async def _pages(self, server: str, what: str, read: Callable[[Any], _T]) -> list[_T]:
         """A whole list, page by page. ``read`` takes what is needed of an item."""
-        found: list[dict[str, Any]] = []
+        found: list[_T] = []
         size, offset = _PAGE, 0
         while offset < _MAX_ITEMS:
             try:
@@ -208,7 +203,7 @@ class Remote:
         raise NotDone(f"they have more than {_MAX_ITEMS:,} of {what}")
 
     async def _ask(
-        self, server: str, what: str, body: dict[str, Any] | None = None, *, method: str = ""
+        self, server: str, what: str, body: Mapping[str, Any] | None = None, *, method: str = ""
     ) -> dict[str, Any]:
         quietly = f"{'&' if '?' in what else '?'}no_track_activity=1"  # or no server would ever be idle
         request = HTTPRequest(
@@ -254,22 +249,14 @@ def _refusal(error: HTTPClientError, what: str) -> str:
     return text
 
 
-def _session(found: Any) -> dict[str, Any]:
-    """A sandbox of the API as `jobs.look` has it. Its stamp is when it was used: the API has no other."""
-    names = ("created_at", "updated_at", "size_bytes", "problem", "title", "notebook", "execution_count")
-    item = _plain(found, (*names, "sandbox_id", "state", "snapshot_count"))
-    try:
-        moment = parse_time(item["updated_at"])
-        stamp = [0, (moment - _EPOCH) // timedelta(microseconds=1)]
-    except BadRecord:
-        stamp = None
-    return {
-        **{name: item[name] for name in names},
-        "session_id": item["sandbox_id"],
-        "live": item["state"] != "released",
-        "snapshot_count": item["snapshot_count"] or 0,
-        "stamp": stamp,
-    }
+def _session(found: Any) -> SessionInfo:
+    """A sandbox of the API as a session."""
+    texts = ("sandbox_id", "state", "stamp", "created_at", "updated_at", "problem", "title", "notebook")
+    numbers = ("size_bytes", "execution_count", "snapshot_count")
+    item = _plain(found, (*texts, "former_notebook", *numbers))
+    if item["stamp"] is None:
+        raise NotDone("their server lists sandboxes without a stamp; its wasm-kernel is too old")
+    return session_of(cast(SandboxInfo, {**item, **{name: item[name] or 0 for name in numbers}}))
 
 
 def _snapshot(found: Any) -> dict[str, Any]:
@@ -277,11 +264,6 @@ def _snapshot(found: Any) -> dict[str, Any]:
     names = ("snapshot_id", "created_at", "trigger", "label", "stored_bytes", "memory_bytes")
     item = _plain(found, (*names, "sandbox_id"))
     return {**{name: item[name] for name in names}, "session_id": item["sandbox_id"]}
-
-
-def _freed(found: dict[str, Any]) -> Any:
-    """The bytes that came back with snapshots."""
-    return _plain(found["totals"], ("snapshot_bytes_freed",))["snapshot_bytes_freed"] or 0
 
 
 def _plain(found: Any, names: Iterable[str]) -> dict[str, Any]:
@@ -298,17 +280,33 @@ def _plain(found: Any, names: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def _by_age(decisions: list[list[Any]]) -> list[tuple[list[str], float]]:
-    """Ids of about the same age, and the hours that all of them have not been used for, but none that was used since.
+def _report(found: dict[str, Any]) -> PruneReport:
+    """What a server says of a prune, in plain values; whether they make sense is looked at in `answers`."""
+    sessions, errors = found.get("sessions"), found.get("errors")
+    names = {name: found.get(name, []) for name in ("live", "changed", "snapshots")}
+    lists = all(isinstance(value, list) and all(isinstance(n, str) for n in value) for value in names.values())
+    if not (isinstance(sessions, list) and isinstance(errors, dict) and lists):
+        raise NotDone("their server does not say what became of the sessions")
+    fields = ("session_id", "action", "done", "size_bytes", "archive")
+    totals = _plain(found.get("totals"), PruneTotals.__annotations__)
+    return cast(
+        PruneReport,
+        {
+            "dry_run": found.get("dry_run") is True,
+            "sessions": [_plain(item, fields) for item in sessions],
+            "totals": {name: value or 0 for name, value in totals.items()},
+            "errors": {name: str(text)[:_MAX_TEXT] for name, text in errors.items()},
+            **names,
+        },
+    )
 
-    Half of their age: clocks differ, and whatever is used after it was decided is younger than that by far.
-    """
-    now = (datetime.now(UTC) - _EPOCH) // timedelta(microseconds=1)
-    ages = sorted((max(0, now - (stamp or (0, now))[1]) / 3.6e9, name) for name, _, _, stamp in decisions)
-    groups: list[tuple[list[str], float]] = []
-    for hours, name in ages:
-        if groups and hours <= 4 * groups[-1][1] and len(groups[-1][0]) < _MAX_IDS:
-            groups[-1][0].append(name)
-        else:
-            groups.append(([name], hours / 2))
-    return groups
+
+def _about(found: PruneReport, asked: Mapping[str, Any]) -> PruneReport:
+    """What a report says of those that were asked about: whatever else it says went is none of them."""
+    return {
+        **found,
+        "sessions": [item for item in found["sessions"] if item["session_id"] in asked],
+        "errors": {name: text for name, text in found["errors"].items() if name in asked},
+        "live": [name for name in found["live"] if name in asked],
+        "changed": [name for name in found["changed"] if name in asked],
+    }

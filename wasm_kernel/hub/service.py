@@ -516,16 +516,16 @@ def _result(user: str, found: dict[str, Any]) -> UserResult:
             return UserResult(user, errors={"user": f"there is no workspace {answers.text(found, 'missing')} any more"})
         if "problem" in found:
             return UserResult(user, errors={"user": answers.text(found, "problem", 1000)})
+        done = answers.pruned(found)
         return UserResult(
             user,
-            answers.by_identifier(found, "deleted", answers.number),
-            answers.by_identifier(found, "archived", answers.text),
-            answers.identifiers(found, "live"),
-            answers.identifiers(found, "changed"),
-            (),
-            answers.by_identifier(found, "errors", answers.text),
-            answers.identifiers(found, "snapshots"),
-            answers.number(found, "snapshot_bytes"),
+            done.deleted,
+            done.archived,
+            done.live,
+            done.changed,
+            errors=done.errors,
+            snapshots=done.snapshots,
+            snapshot_bytes=done.snapshot_bytes,
         )
     except BadAnswer as e:
         return UserResult(user, errors={"user": f"the answer about them cannot be: {e}"})

@@ -400,8 +400,7 @@ class Commands(TimeTravel):
     # ---- %prune
 
     async def _prune(self, words: list[str], *, used: bool) -> Answer:
-        from wasm_kernel.host.removal import sweep_temporaries
-        from wasm_kernel.sessions.pruning import carry_out, collect_snapshots_of_the_gone, plan_prune, survey
+        from wasm_kernel.sessions.housekeeping import carry_out, plan_housekeeping
 
         parser = Usage("%prune", add_help=False)
         parser.add_argument("--older-than", default=None)
@@ -410,8 +409,6 @@ class Commands(TimeTravel):
         parser.add_argument("--yes", action="store_true")
         options = parser.parse_args(words)
         older = options.older_than
-        if older is None and options.max_sessions is None:
-            older = "24h"
         kernel = self._kernel
         root = kernel.home.root
         here = frozenset([kernel.live.session_id]) if kernel.has_session else frozenset()
@@ -420,20 +417,20 @@ class Commands(TimeTravel):
             max_sessions=options.max_sessions,
             keep=here,
         )
-        seen = await asyncio.to_thread(survey, root)
-        found = await asyncio.to_thread(plan_prune, root, policy, found=seen)
+        planned = await asyncio.to_thread(plan_housekeeping, root, policy)
+        going = planned.sessions.remove
         if options.yes and not options.dry_run:
-            if found.remove:
+            if going or planned.forget:
                 lines = [
-                    _line(d.session_id, _name(root, d.session_id), d.size_bytes, d.age_hours * 3600)
-                    for d in found.remove
+                    _line(d.session_id, _name(root, d.session_id), d.size_bytes, d.age_hours * 3600) for d in going
                 ]
-                amount = f"{render.counted(len(lines), 'session')}, {format_size(found.reclaimed_bytes)}"
+                lines += [
+                    f"{d.session_id}, deleted {format_age(d.age_hours * 3600)}: its snapshots" for d in planned.forget
+                ]
+                amount = f"{render.counted(len(lines), 'session')}, {format_size(planned.reclaimed_bytes)}"
                 await kernel.require("prune", f"delete {amount}", lines)
             # What was asked about is done, and nothing else, however long the answer took.
-            result = await asyncio.to_thread(carry_out, root, found, kernel.home.logger)
-            sweep_temporaries(seen.temporaries)
-            await asyncio.to_thread(collect_snapshots_of_the_gone, root)
+            result = await asyncio.to_thread(carry_out, root, planned, kernel.home.logger)
             data = {"deleted": result.deleted_sessions, "reclaimed_bytes": result.reclaimed_bytes}
             return say(str(result) + "".join(f"\n{name}: {text}" for name, text in result.errors.items()), data)
         if used:
@@ -445,19 +442,24 @@ class Commands(TimeTravel):
                 format_size(d.size_bytes),
                 format_age(d.age_hours * 3600),
             )
-            for d in found.remove
+            for d in going
         ]
-        freed = format_size(found.reclaimed_bytes)
-        data = {"would_delete": [d.session_id for d in found.remove], "would_reclaim_bytes": found.reclaimed_bytes}
+        freed = format_size(planned.reclaimed_bytes)
+        data = {"would_delete": [d.session_id for d in going], "would_reclaim_bytes": planned.reclaimed_bytes}
         if not rows:
-            return say("No session would be deleted.", data)
+            text = "No session would be deleted."
+            if planned.forget:
+                text += f" Snapshots of {render.counted(len(planned.forget), 'deleted session')} would go, {freed}."
+            if not policy.is_bounded:
+                text += " Say which should go: `%prune --older-than 24h`, or `%prune --max-sessions N`."
+            return say(text, data)
         caption = f"{render.counted(len(rows), 'session')} would be deleted, {freed} freed. To do it, add `--yes`."
         header = ("session", "title or notebook", "size", "last used")
         return replace(table(data, header, rows, numbers=(2,), caption=caption), private=True)
 
     def prune_at_start(self) -> None:
         """What the configuration asks for; on a thread, and never a kernel's failure."""
-        from wasm_kernel.sessions.pruning import prune_sessions
+        from wasm_kernel.sessions.housekeeping import prune_sessions
 
         kernel = self._kernel
         try:

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.host.ledger import STATE_FOLDER, open_temporary, sync_folder
+from wasm_kernel.host.durable import write_file
+from wasm_kernel.host.ledger import STATE_FOLDER
 from wasm_kernel.model.records import is_session_id
 
 _NOTICES, _SHOWN, _LOCK = "notices.json", "notices-shown.json", "notices.lock"
@@ -70,7 +71,7 @@ def mark_shown(root: Path, notices: Iterable[Notice]) -> None:
     try:
         with _locked(folder):
             ids = [*dict.fromkeys([*_shown(folder), *(n.id for n in notices)])][-_REMEMBERED:]
-            _replace(folder / _SHOWN, json.dumps({"version": 1, "shown": ids}).encode())
+            write_file(folder / _SHOWN, json.dumps({"version": 1, "shown": ids}).encode())
     except OSError as e:  # then they are shown again
         _log.warning("what was shown of %s could not be written down: %s", folder / _NOTICES, e)
 
@@ -117,20 +118,6 @@ def _read(path: Path, what: str) -> list[Any]:
     if not isinstance(found, dict) or found.get("version") != 1 or not isinstance(found.get(what), list):
         raise ValueError(f"it is not version 1 with a list of {what}")
     return list(found[what])
-
-
-def _replace(path: Path, data: bytes) -> None:
-    handle, temporary = open_temporary(f"{path}.", 6, 0o600)
-    try:
-        os.write(handle, data)
-        os.fsync(handle)
-        os.replace(temporary, path)  # noqa: PTH105
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(handle)
-    sync_folder(path.parent)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -19,7 +19,7 @@ class SessionFacts:
         size_bytes: What deleting it frees.
         live: Whether somebody uses it now.
         problem: Why it cannot be judged (``no_metadata``, ``corrupted_metadata``, ``symlink``, ...), or empty.
-        stamp: Changes whenever the session is used; whatever the gatherer chooses.
+        stamp: Changes whenever the session is used; empty when nothing would show that.
     """
 
     session_id: str
@@ -27,7 +27,7 @@ class SessionFacts:
     size_bytes: int = 0
     live: bool = False
     problem: str = ""
-    stamp: object = None
+    stamp: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,12 @@ class RetentionPolicy:
     min_free_bytes: int | None = None
     keep: frozenset[str] = field(default_factory=frozenset)
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether any bound is given. Without one no session ever goes."""
+        bounds = (self.max_age_hours, self.max_sessions, self.max_total_bytes, self.min_free_bytes)
+        return any(bound is not None for bound in bounds)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "keep", frozenset(self.keep))
         for name in ("max_age_hours", "max_sessions", "max_total_bytes", "min_free_bytes"):
@@ -58,13 +64,23 @@ class RetentionPolicy:
 
 @dataclass(frozen=True)
 class Decision:
-    """One session, and why it goes or stays; ``stamp`` as it was when that was decided."""
+    """One session, and why it goes or stays.
+
+    Attributes:
+        session_id: Its name.
+        reason: The bound that asks for it, or what keeps it.
+        age_hours: How long it was not used.
+        size_bytes: Its files.
+        stamp: As it was when this was decided.
+        snapshot_bytes: What its snapshots added to the store, where somebody counted them.
+    """
 
     session_id: str
     reason: str
     age_hours: float = 0.0
     size_bytes: int = 0
-    stamp: object = None
+    stamp: str = ""
+    snapshot_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,8 +99,8 @@ class Plan:
 
     @property
     def reclaimed_bytes(self) -> int:
-        """What the plan would free."""
-        return sum(d.size_bytes for d in self.remove)
+        """What the plan would free: files, and snapshots as far as they were counted."""
+        return sum(d.size_bytes + d.snapshot_bytes for d in self.remove)
 
 
 def plan(
@@ -121,6 +137,35 @@ def plan(
         else:
             result.remove.append(decision)
             count, total, free = count - 1, total - item.size_bytes, free + item.size_bytes
+    return result
+
+
+def plan_asked_for(
+    decided: Plan, facts: Iterable[SessionFacts], stamps: Mapping[str, str], keep: Collection[str], now: datetime
+) -> Plan:
+    """Add sessions that somebody chose, each by the stamp that it was seen with, to what bounds decided.
+
+    One that is in use, kept, or not as it was seen stays (``live``, ``kept by the policy``, ``changed``), and one that
+    cannot be judged is skipped, as always.
+    """
+    going = {d.session_id for d in decided.remove}
+    wanted = {name: stamp for name, stamp in stamps.items() if name not in going}
+    known = {item.session_id: item for item in facts}
+    result = Plan(
+        list(decided.remove),
+        [d for d in decided.keep if d.session_id not in wanted],
+        [d for d in decided.skip if d.session_id not in wanted],
+    )
+    for name, stamp in wanted.items():
+        item = known.get(name, SessionFacts(name, None))
+        age = (now - item.updated_at).total_seconds() / 3600 if item.updated_at is not None else 0.0
+        reason = "live" if item.live else "kept by the policy" if name in keep else ""
+        if item.problem:
+            result.skip.append(Decision(name, item.problem, 0.0, item.size_bytes))
+        elif reason or name not in known or item.stamp != stamp:
+            result.keep.append(Decision(name, reason or "changed", age, item.size_bytes))
+        else:
+            result.remove.append(Decision(name, "asked for", age, item.size_bytes, stamp))
     return result
 
 

@@ -11,6 +11,7 @@ from tornado import web
 from tornado.iostream import StreamClosedError
 
 from wasm_kernel.errors import ConfigurationError, NotAllowed, SessionLocked, WasmKernelError
+from wasm_kernel.model.prune_report import PruneRequest
 from wasm_kernel.model.records import is_uuid
 from wasm_kernel.server.api_values import as_json
 from wasm_kernel.server.handlers import SessionHandler
@@ -68,7 +69,9 @@ class ApiHandler(SessionHandler):
                 yield
         except FileNotFoundError as e:  # those with an errno are answers already
             raise Problem(404, str(e).partition(";")[0]) from None
-        except SessionLocked:
+        except SessionLocked as e:
+            if not sandbox_id:
+                raise Problem(409, str(e)) from None
             who = holder(sandboxes.pool.root, sandbox_id)
             told = f"process {who['pid']} since {who['since']}" if who["pid"] is not None else "another process"
             text = f"sandbox {sandbox_id} is in use by {told}; shut down its notebook's kernel, or wait for it"
@@ -319,7 +322,11 @@ class PruneHandler(ApiHandler):
         with self.answering(sandboxes):
             pool = sandboxes.pool
             done = await pool.in_thread(
-                api_upkeep.prune, pool.root, wanted, self.ours.archives, dry_run=operation == "planPrune"
+                api_upkeep.prune,
+                pool.root,
+                cast(PruneRequest, wanted),
+                self.ours.archives,
+                dry_run=operation == "planPrune",
             )
         self.answer(done)
 

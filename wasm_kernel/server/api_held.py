@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -168,7 +169,7 @@ def forget(root: Path, snapshot_id: str) -> int:
     return size
 
 
-def remove(root: Path, held: Held, shown: dict[str, Any], last: Snapshot | None, *, thin: bool) -> None:
+def remove(root: Path, held: Held, shown: Mapping[str, Any], last: Snapshot | None, *, thin: bool) -> None:
     """Delete a sandbox but for its snapshots, under the lock it was saved under: nobody uses it in between.
 
     ``thin``: checkpoints go, too; they are of use only to whoever goes on.

@@ -13,6 +13,7 @@ from wasm_kernel.guest import wire
 from wasm_kernel.host import ledger, tombstones
 from wasm_kernel.model.outcome import Outcome, OutcomeKind, SandboxResult
 from wasm_kernel.model.records import is_session_id
+from wasm_kernel.model.session_info import SandboxInfo
 from wasm_kernel.model.snapshots import Snapshot, checked_variables
 from wasm_kernel.server import api_held, api_views
 from wasm_kernel.server.api_held import LOGGER, Held, no_sandbox
@@ -35,7 +36,7 @@ class Sandboxes:
 
     # ---- looking
 
-    async def describe(self, session_id: str) -> dict[str, Any]:
+    async def describe(self, session_id: str) -> SandboxInfo:
         """A sandbox, also a deleted one."""
         pool = self.pool
         held = pool.held.get(session_id)
@@ -209,7 +210,7 @@ class Sandboxes:
             held.used = time.monotonic()
             return await self.pool.save(held, "user", label, api_views.snapshot_metadata(given))
 
-    async def delete(self, session_id: str, *, snapshot: bool) -> dict[str, Any]:
+    async def delete(self, session_id: str, *, snapshot: bool) -> SandboxInfo:
         """Stop a sandbox, save it, and delete it for good; what is shown of it from now on."""
         pool = self.pool
         await self.check(session_id, change=True)

@@ -15,12 +15,12 @@ from wasm_kernel.host.ledger import read_record, told
 from wasm_kernel.model import limits
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import BadRecord, format_time, is_session_id, is_uuid, parse_time
+from wasm_kernel.model.session_info import SandboxInfo
 from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.server.api_values import shallow
 from wasm_kernel.server.openapi import MAX_IDLE, MAX_TITLE
 from wasm_kernel.server.openapi_schemas import STATES
-from wasm_kernel.sessions.listing import SessionSummary, list_sessions
-from wasm_kernel.sessions.recorder import snapshot_store
+from wasm_kernel.sessions.listing import SessionSummary, list_sessions, snapshot_counts
 from wasm_kernel.sessions.snapshots import list_snapshots
 
 _T = TypeVar("_T")
@@ -85,20 +85,20 @@ def numbers(policy: ExecutionPolicy) -> dict[str, float | None]:
 # ---- sandboxes
 
 
-def sandbox(root: Path, session_id: str, terms: Terms, living: Living | None) -> dict[str, Any] | None:
+def sandbox(root: Path, session_id: str, terms: Terms, living: Living | None) -> SandboxInfo | None:
     """One sandbox, also a deleted one; None if there is none."""
     found = list_sessions(root, only=session_id) if is_session_id(session_id) and root.is_dir() else []
     if found:
-        return _shown(root, found[0], terms, living, _snapshot_counts(root, session_id))
+        return _shown(root, found[0], terms, living)
     buried = tombstones.read(root, session_id)
-    return _deleted(session_id, buried, _snapshot_counts(root, session_id)) if buried is not None else None
+    return _deleted(session_id, buried, snapshot_counts(root, session_id)) if buried is not None else None
 
 
 def sandboxes(root: Path, terms: Terms, living: Mapping[str, Living], query: Mapping[str, Any]) -> dict[str, Any]:
     """A page of sandboxes: those that fit, the last used first, then deleted ones."""
     wanted = set(query.get("state") or STATES[:-1])
-    fits, counts = _filter(query), _snapshot_counts(root)
-    found: list[SessionSummary | dict[str, Any]] = [
+    fits, counts = _filter(query), snapshot_counts(root) if "deleted" in wanted else {}
+    found: list[SessionSummary | SandboxInfo] = [
         summary
         for summary in (list_sessions(root) if wanted - {"deleted"} and root.is_dir() else ())
         if _state(summary, living.get(summary.session_id)) in wanted
@@ -112,10 +112,10 @@ def sandboxes(root: Path, terms: Terms, living: Mapping[str, Living], query: Map
             if fits(session_id, gone["title"], gone["notebook"], moment):
                 found.append(gone)
 
-    def shown(item: SessionSummary | dict[str, Any]) -> dict[str, Any]:
-        if isinstance(item, dict):
-            return item
-        return _shown(root, item, terms, living.get(item.session_id), counts)
+    def shown(item: SessionSummary | SandboxInfo) -> SandboxInfo:
+        if isinstance(item, SessionSummary):
+            return _shown(root, item, terms, living.get(item.session_id))
+        return item
 
     return page(found, query, shown)
 
@@ -145,23 +145,13 @@ def _filter(query: Mapping[str, Any]) -> Callable[[str, str, str, datetime | Non
     return fits
 
 
-def _snapshot_counts(root: Path, session_id: str | None = None) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    with contextlib.closing(snapshot_store(root)) as store:
-        for group, _ in store.manifest_names(session_id):
-            counts[group] = counts.get(group, 0) + 1
-    return counts
-
-
 def _state(summary: SessionSummary, living: Living | None) -> str:
     if living is not None:
         return living.state
     return "busy" if summary.live else "released"
 
 
-def _shown(
-    root: Path, summary: SessionSummary, terms: Terms, living: Living | None, counts: Mapping[str, int]
-) -> dict[str, Any]:
+def _shown(root: Path, summary: SessionSummary, terms: Terms, living: Living | None) -> SandboxInfo:
     elsewhere = summary.live and living is None
     wishes = terms.wishes(root / summary.session_id) if summary.problem != "symlink" else None
     return {
@@ -169,6 +159,7 @@ def _shown(
         "state": _state(summary, living),
         "title": summary.title,
         "notebook": summary.notebook,
+        "former_notebook": summary.former_notebook,
         "created_at": _time(summary.created_at),
         "updated_at": _time(summary.updated_at),
         "deleted_at": None,
@@ -176,12 +167,13 @@ def _shown(
         "idle_seconds": living.idle_seconds if living is not None else None,
         "limits": living.limits if living else numbers(wishes.policy) if wishes and not elsewhere else None,
         "size_bytes": summary.size_bytes,
-        "snapshot_count": counts.get(summary.session_id, 0),
-        "execution_count": max(0, summary.execution_count),
+        "snapshot_count": summary.snapshot_count,
+        "execution_count": summary.execution_count,
         "problem": summary.problem,
         "task_id": living.task_id if living is not None else None,
         "holder": holder(root, summary.session_id) if elsewhere else None,
         "snapshot_id": None,
+        "stamp": summary.stamp,
     }
 
 
@@ -200,7 +192,7 @@ def tombstone(shown: Mapping[str, Any], snapshot_id: str | None, now: datetime) 
     return {name: shown[name] for name in kept} | {"deleted_at": format_time(now), "snapshot_id": snapshot_id}
 
 
-def _deleted(session_id: str, buried: Mapping[str, Any], counts: Mapping[str, int]) -> dict[str, Any]:
+def _deleted(session_id: str, buried: Mapping[str, Any], counts: Mapping[str, int]) -> SandboxInfo:
     def text(name: str) -> str:
         value = buried.get(name)
         return value if isinstance(value, str) else ""
@@ -219,6 +211,7 @@ def _deleted(session_id: str, buried: Mapping[str, Any], counts: Mapping[str, in
         "state": "deleted",
         "title": text("title")[:MAX_TITLE],
         "notebook": text("notebook"),
+        "former_notebook": "",
         "created_at": moment("created_at"),
         "updated_at": moment("updated_at"),
         "deleted_at": moment("deleted_at"),
@@ -232,6 +225,7 @@ def _deleted(session_id: str, buried: Mapping[str, Any], counts: Mapping[str, in
         "task_id": None,
         "holder": None,
         "snapshot_id": text("snapshot_id") if is_uuid(text("snapshot_id")) else None,
+        "stamp": "",
     }
 
 

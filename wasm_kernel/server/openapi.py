@@ -344,7 +344,12 @@ def _paths(maxima: Mapping[str, float | None], idle_timeout: int) -> Schema:
         "/snapshots/{snapshot_id}": path(
             "snapshot_id",
             get=_operation("getSnapshot", "One snapshot.", {200: ("It.", snapshot)}, missing, links=of_snapshot),
-            delete=_operation("deleteSnapshot", "Delete a snapshot.", {204: ("It is gone.", None)}, missing),
+            delete=_operation(
+                "deleteSnapshot",
+                "Delete a snapshot; not one of a sandbox that is in memory, here or in a kernel.",
+                {204: ("It is gone.", None)},
+                (404, 409),
+            ),
         ),
         "/prune/plan": path(
             post=_operation(

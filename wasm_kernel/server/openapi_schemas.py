@@ -177,13 +177,14 @@ _PRUNED = object_of(
         "done": {"type": "boolean"},
         "age_hours": _or_null(_NUMBER),
         "size_bytes": _COUNT,
+        "snapshot_bytes": _COUNT,
         "notebook": ANY_TEXT,
         "title": ANY_TEXT,
         "archive": _or_null(ANY_TEXT),
     },
-    description="`keep`: a bound asks for it, but it is in use (`live`) or otherwise kept; `skip`: it cannot be "
-    "judged; `forget`: a deleted sandbox of which snapshots were left. `archive`: the file's name in the folder that "
-    "the administrator named.",
+    description="`keep`: asked for, but in use (`live`), was used since (`changed`), or is kept otherwise; "
+    "`skip`: it cannot be judged; `forget`: a deleted sandbox of which snapshots were left. `snapshot_bytes`: what its "
+    "snapshots added to the store. `archive`: the file's name in the folder that the administrator named.",
 )
 
 SCHEMAS: Schema = {
@@ -199,6 +200,7 @@ SCHEMAS: Schema = {
             "state": {"enum": list(STATES)},
             "title": ANY_TEXT,
             "notebook": ANY_TEXT,
+            "former_notebook": {**ANY_TEXT, "description": "The notebook that left it for another session."},
             "created_at": _or_null(_TIME),
             "updated_at": _or_null(_TIME),
             "deleted_at": _or_null(_TIME),
@@ -218,6 +220,7 @@ SCHEMAS: Schema = {
                 "description": "The other process, such as a notebook's kernel, that has it open.",
             },
             "snapshot_id": {**_or_null(NEW_ID), "description": "Of a deleted one: what brings it back."},
+            "stamp": {**ANY_TEXT, "description": "Changes whenever it is used: what `stamps` of a prune goes by."},
         },
         description="ready: in memory, nothing ran yet. busy: a task runs, it is marked so, or another process has it "
         "open. idle: in memory; released when its idle timeout is over. released: on disk; the next task brings it "
@@ -263,10 +266,13 @@ SCHEMAS: Schema = {
             ),
             "errors": _TEXTS,
             "live": list_of(SOME_ID),
+            "changed": list_of(SOME_ID),
             "snapshots": list_of(NEW_ID),
         },
-        description="What was done, or, in a plan, would be. `live`: sessions in use that would have gone. "
-        "`snapshots`: those that `snapshots` of the request asked for; in a plan, bytes freed are an estimate.",
+        description="What was done, or, in a plan, would be. `live`: sessions in use that would have gone. `changed`: "
+        "sessions that were used, or went, after their stamp was taken. `snapshots`: those that `snapshots` of the "
+        "request asked for, but none of a session in use. `reclaimed_bytes`: files and snapshots of all that goes, "
+        "counted before; `snapshot_bytes_freed`: what the disk got back of snapshots, in a plan what they added.",
     ),
     "Usage": object_of(
         {
@@ -308,6 +314,14 @@ def retention(*, execute: bool) -> Schema:
         "max_total_bytes": {**size, "description": f"At most so much space in all stays. {size['description']}"},
         "min_free_bytes": {**size, "description": f"So much of the disk should be free. {size['description']}"},
         "keep": list_of(SOME_ID, MAX_IDS, description="Sessions that never go."),
+        "stamps": {
+            "type": "object",
+            "maxProperties": MAX_IDS,
+            "propertyNames": SOME_ID,
+            "additionalProperties": text(64),
+            "description": "Sessions that go whatever the bounds say, each with the `stamp` that it was listed with: "
+            "one that was used since stays.",
+        },
         "only": list_of(SOME_ID, MAX_IDS, description="Of what would go, only these do."),
         "max_deletions": whole(0, MAX_COUNT, description="At most so many go."),
         "archive": {
@@ -323,7 +337,8 @@ def retention(*, execute: bool) -> Schema:
                 "max_total_bytes": size,
             },
             [],
-            description="Snapshots of sessions that stay; the newest of each always does.",
+            description="Snapshots of sessions that stay, and are not in use; the newest of each always stays.",
         ),
     }
-    return object_of(fields, [], description="What goes; " + ("it is done." if execute else "nothing is done."))
+    what = "What goes; without a bound no session does. "
+    return object_of(fields, [], description=what + ("It is done." if execute else "Nothing is done."))

@@ -1,4 +1,4 @@
-"""Sessions as single files: export, import, archive before deleting. An archive comes from elsewhere: it is checked."""
+"""Sessions as single files: export and import. An archive comes from elsewhere: it is checked."""
 
 from __future__ import annotations
 
@@ -15,26 +15,23 @@ import uuid
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from wasm_kernel.errors import ConfigurationError, SessionLocked
+from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.host import administrator, removal
+from wasm_kernel.host.durable import writing
 from wasm_kernel.host.folder import BLOCK, Folder, PathRefused, components
 from wasm_kernel.host.ledger import (
     forget_free_lock,
     lock_session,
-    open_temporary,
     read_record,
-    sync_folder,
     write_record,
 )
 from wasm_kernel.model.records import BadRecord, check_session_id
-from wasm_kernel.model.retention import Plan, RetentionPolicy
 from wasm_kernel.sessions.catalog import prepared_root, staged_session
 from wasm_kernel.sessions.log import SandboxLogger
-from wasm_kernel.sessions.pruning import existing_root, is_unused_since, plan_prune
+from wasm_kernel.sessions.survey import existing_root
 
 _RECORD = "session.json"  # beside files/, so that no file of the session can be taken for it
 _FILES = "files/"
@@ -66,14 +63,15 @@ def export_session(
     check_session_id(session_id)
     target = Path(target).absolute()
     root = existing_root(workspace_root)
-    _sweep(target.parent)
-    _export(root, session_id, target, logger or SandboxLogger(), on_progress)
+    sweep_parts(target.parent)
+    write_archive(root, session_id, target, logger or SandboxLogger(), on_progress)
     return target
 
 
-def _export(
+def write_archive(
     root: Path, session_id: str, target: Path, logger: SandboxLogger, on_progress: OnProgress | None = None
 ) -> None:
+    """Export a session, as `export_session` does, to a folder that was swept."""
     writer = _writer_for(target)
     if target.is_relative_to(root / session_id):
         raise ConfigurationError(f"{target} is inside the session; export it to somewhere else")
@@ -83,27 +81,21 @@ def _export(
         raise FileNotFoundError(f"there is no session {session_id} in {root}") from None
     with folder:
         count = _counter(sum(item.size for item in folder.items()), on_progress) if on_progress is not None else None
-        handle, temporary = open_temporary(f"{target.parent}/.{target.name}.part-", 8, 0o666)
-        try:
-            with os.fdopen(handle, "wb") as file:  # it stays open, and so locked, until it has its name
-                with writer(file) as add:
-                    with contextlib.suppress(BadRecord):
-                        record = read_record(root / session_id)
-                        if record is not None:
-                            add(_RECORD, io.BytesIO(record.to_json()), len(record.to_json()))
-                    for item, source in folder.contents():
-                        if source is None:
-                            add(f"{_FILES}{item.path}/", io.BytesIO(), 0)
-                        else:
-                            size = os.fstat(source.fileno()).st_size
-                            add(f"{_FILES}{item.path}", _Counted(source, count) if count else source, size)
-                file.flush()
-                os.fsync(file.fileno())
-                Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    sync_folder(target.parent)
+        with (
+            writing(target, temporary=f"{target.parent}/.{target.name}.part-", mode=0o666) as new,
+            os.fdopen(new.handle, "wb", closefd=False) as file,
+            writer(file) as add,
+        ):
+            with contextlib.suppress(BadRecord):
+                record = read_record(root / session_id)
+                if record is not None:
+                    add(_RECORD, io.BytesIO(record.to_json()), len(record.to_json()))
+            for item, source in folder.contents():
+                if source is None:
+                    add(f"{_FILES}{item.path}/", io.BytesIO(), 0)
+                else:
+                    size = os.fstat(source.fileno()).st_size
+                    add(f"{_FILES}{item.path}", _Counted(source, count) if count else source, size)
     logger.info("session.exported", session_id=session_id, target=str(target))
 
 
@@ -118,7 +110,7 @@ def _counter(total: int, on_progress: OnProgress) -> Callable[[int], None]:
     return count
 
 
-def _sweep(folder: Path) -> None:
+def sweep_parts(folder: Path) -> None:
     """Delete what exporters left that were killed."""
     with contextlib.suppress(OSError):
         removal.sweep_temporaries(str(path) for path in folder.iterdir() if _PART.fullmatch(path.name))
@@ -472,79 +464,3 @@ def _part(take: Read, size: int) -> Read:
         return data
 
     return read
-
-
-# ---- archive what is old
-
-
-@dataclass(frozen=True)
-class ArchiveResult:
-    """What `archive_sessions` did: id to archive, id to what went wrong, and ids left alone because they are in use."""
-
-    archived: dict[str, Path] = field(default_factory=dict)
-    errors: dict[str, str] = field(default_factory=dict)
-    live_sessions: list[str] = field(default_factory=list)
-    dry_run: bool = False
-
-
-def archive_sessions(
-    older_than_hours: float,
-    archive_path: Path | str,
-    workspace_root: Path | str | None = None,
-    *,
-    dry_run: bool = False,
-    logger: SandboxLogger | None = None,
-) -> ArchiveResult:
-    """Export sessions not used for a while to ``archive_path``/<id>.tar.zst; each is deleted once that is on disk.
-
-    One that cannot be exported whole stays, and ``errors`` says why; its links alone are given up.
-    """
-    root = existing_root(workspace_root)
-    decided = plan_prune(root, RetentionPolicy(max_age_hours=older_than_hours))
-    if not dry_run:
-        return archive_planned(root, decided, archive_path, logger or SandboxLogger())
-    place = Path(archive_path).absolute()
-    archived = {d.session_id: place / f"{d.session_id}.tar.zst" for d in decided.remove}
-    return ArchiveResult(archived, {}, [d.session_id for d in decided.keep if d.reason == "live"], dry_run)
-
-
-def archive_planned(
-    root: Path,
-    decided: Plan,
-    archive_path: Path | str,
-    logger: SandboxLogger,
-    on_progress: OnProgress | None = None,
-) -> ArchiveResult:
-    """Export and delete what a plan says, and nothing that was used since. ``on_progress`` counts sessions."""
-    place = Path(archive_path).absolute()
-    archived: dict[str, Path] = {}
-    errors: dict[str, str] = {}
-    live = [d.session_id for d in decided.keep if d.reason == "live"]
-    _sweep(place)
-    for number, decision in enumerate(decided.remove, 1):
-        session_id = decision.session_id
-        target = place / f"{session_id}.tar.zst"
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-            lock = lock_session(root, session_id)
-        except SessionLocked:
-            live.append(session_id)
-            continue
-        except OSError as e:
-            errors[session_id] = str(e)
-            continue
-        try:
-            if not is_unused_since(root, decision):
-                continue
-            _export(root, session_id, target, logger)
-            removal.remove_session(root, session_id)  # under the lock: what somebody did in it now would be lost
-            archived[session_id] = target
-            logger.info("session.deleted", session_id=session_id)
-        except (OSError, ValueError) as e:
-            errors[session_id] = str(e)
-        finally:
-            lock.release()
-            forget_free_lock(root, session_id)
-            if on_progress is not None:
-                on_progress(number, len(decided.remove))
-    return ArchiveResult(archived, errors, live)

@@ -16,6 +16,7 @@ from typing import Any
 
 from wasm_kernel.errors import ConfigurationError, NotAllowed
 from wasm_kernel.host import administrator, ledger, removal, trees, workspace
+from wasm_kernel.host.durable import sync_folder
 from wasm_kernel.host.ledger import lock_session, read_record, state_folder, write_record
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import SessionRecord, check_session_id, is_session_id, new_record
@@ -270,7 +271,7 @@ def staged_session(root: Path, session_id: str, extra: dict[str, Any], logger: S
         with contextlib.suppress(OSError):
             trees.remove(half)
         raise
-    ledger.sync_folder(root)
+    sync_folder(root)
 
 
 @contextlib.contextmanager

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.model.records import SessionRecord
+from wasm_kernel.host import manifests
+from wasm_kernel.host.ledger import STATE_FOLDER
+from wasm_kernel.model.records import SessionRecord, format_time
 from wasm_kernel.model.retention import SessionFacts
-from wasm_kernel.sessions.pruning import existing_root, survey
+from wasm_kernel.model.session_info import SessionInfo
+from wasm_kernel.sessions.survey import existing_root, survey
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,8 @@ class SessionSummary:
         notebook: The path of its notebook, if it has one.
         execution_count: Cells run so far.
         former_notebook: The path of the notebook that left it for another session.
+        snapshot_count: How many snapshots it has.
+        stamp: Changes whenever it is used.
     """
 
     session_id: str
@@ -39,17 +45,43 @@ class SessionSummary:
     notebook: str = ""
     execution_count: int = 0
     former_notebook: str = ""
+    snapshot_count: int = 0
+    stamp: str = ""
+
+    def info(self) -> SessionInfo:
+        """The same in JSON."""
+        return {
+            "session_id": self.session_id,
+            "created_at": format_time(self.created_at) if self.created_at is not None else None,
+            "updated_at": format_time(self.updated_at) if self.updated_at is not None else None,
+            "size_bytes": self.size_bytes,
+            "live": self.live,
+            "problem": self.problem,
+            "title": self.title,
+            "notebook": self.notebook,
+            "former_notebook": self.former_notebook,
+            "execution_count": self.execution_count,
+            "snapshot_count": self.snapshot_count,
+            "stamp": self.stamp,
+        }
 
 
 def list_sessions(workspace_root: Path | str | None = None, *, only: str | None = None) -> list[SessionSummary]:
     """Every session below a root, the last used first; or this one, if it is there."""
     root = existing_root(workspace_root)
     seen = survey(root, named=True, only=only)
-    found = [summary(facts, seen.records.get(facts.session_id)) for facts in seen.sessions]
+    counts = snapshot_counts(root, only) if seen.sessions else {}
+    found = [_summary(f, seen.records.get(f.session_id), counts.get(f.session_id, 0)) for f in seen.sessions]
     return sorted(found, key=lambda s: (s.updated_at is None, -(s.updated_at.timestamp() if s.updated_at else 0)))
 
 
-def summary(facts: SessionFacts, record: SessionRecord | None) -> SessionSummary:
+def snapshot_counts(root: Path, session_id: str | None = None) -> dict[str, int]:
+    """How many snapshots each session has, or this one; also those that are gone."""
+    folder = root / STATE_FOLDER / "snapshots" / "manifests"
+    return Counter(group for group, _ in manifests.names(folder, session_id))
+
+
+def _summary(facts: SessionFacts, record: SessionRecord | None, snapshot_count: int) -> SessionSummary:
     """One session by what a survey found. What its metadata says is anybody's text: cut, and not believed."""
     extra: dict[str, Any] = record.extra if record is not None else {}
     count = extra.get("execution_count")
@@ -62,6 +94,8 @@ def summary(facts: SessionFacts, record: SessionRecord | None) -> SessionSummary
         facts.problem,
         str(extra.get("title") or "")[:200],
         str(extra.get("notebook") or "")[:4096],
-        count if isinstance(count, int) else 0,
+        max(0, count) if type(count) is int else 0,
         str(extra.get("former_notebook") or "")[:4096],
+        snapshot_count,
+        facts.stamp,
     )

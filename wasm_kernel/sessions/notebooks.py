@@ -27,7 +27,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from wasm_kernel.errors import SessionLocked
-from wasm_kernel.host import birth, ledger
+from wasm_kernel.host import birth
+from wasm_kernel.host.durable import write_file
 from wasm_kernel.host.ledger import SessionLock, lock_session, read_record, state_folder, write_record
 from wasm_kernel.model.records import BadRecord, is_session_id
 from wasm_kernel.sessions.catalog import create_session_folder
@@ -221,12 +222,8 @@ def _remember(index: Path, notebook: Path, session_id: str) -> None:
     now = replace(now, cells=now.cells[:_KNOWN_CELLS])
     data = json.dumps({"session": session_id, **asdict(now)}).encode()
     for name in filter(None, (_by_path(notebook), now.inode)):
-        handle, temporary = ledger.open_temporary(f"{index}/.{name}.", 6, 0o600)
-        try:
-            os.write(handle, data)
-            os.replace(temporary, index / name)  # noqa: PTH105
-        finally:
-            os.close(handle)
+        # Not synced: it is a hint, checked against the session's metadata, and written at every start of a kernel.
+        write_file(index / name, data, temporary=f"{index}/.{name}.", sync=False)
 
 
 def _read_hint(path: Path) -> _Hint:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.host.ledger import open_temporary, state_folder, sync_folder
+from wasm_kernel.host.durable import write_file
+from wasm_kernel.host.ledger import state_folder
 
 NOTICES = "notices.json"
 
@@ -21,14 +21,5 @@ def write_notices(root: Path, notices: Sequence[dict[str, Any]]) -> None:
         target.unlink(missing_ok=True)
         return
     (state / "new").mkdir(mode=0o700, exist_ok=True)
-    handle, temporary = open_temporary(f"{state}/new/notices.", 8, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(json.dumps({"version": 1, "notices": list(notices)}).encode())
-            file.flush()
-            os.fsync(file.fileno())
-            Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    sync_folder(state)
+    data = json.dumps({"version": 1, "notices": list(notices)}).encode()
+    write_file(target, data, temporary=f"{state}/new/notices.")

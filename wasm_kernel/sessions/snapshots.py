@@ -1,4 +1,4 @@
-"""Snapshots as a library: take, list, restore, fork, delete, export, import, prune. A session need not be open."""
+"""Snapshots as a library: take, list, restore, fork, delete, export, import. A session need not be open."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import contextlib
 import os
 import struct
 import uuid
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from wasm_kernel.errors import ConfigurationError, DamagedChunk, StoreBusy, WasmKernelError
+from wasm_kernel.errors import ConfigurationError, DamagedChunk, SessionLocked, StoreBusy, WasmKernelError
 from wasm_kernel.host import administrator, image, removal
 from wasm_kernel.host.chunks import ZERO, ChunkStore, Collected, Take, Verified
+from wasm_kernel.host.durable import writing
 from wasm_kernel.host.filetree import SavedTree
 from wasm_kernel.host.folder import PathRefused
-from wasm_kernel.host.ledger import lock_session, open_temporary, sync_folder
+from wasm_kernel.host.ledger import STATE_FOLDER, gate, is_live, lock_session
 from wasm_kernel.host.memory import CHUNK
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import check_session_id, is_uuid
+from wasm_kernel.model.snapshot_retention import SnapshotRetention, plan_snapshots
 from wasm_kernel.model.snapshots import (
     HASH,
     BadSnapshot,
@@ -33,10 +34,10 @@ from wasm_kernel.model.snapshots import (
 )
 from wasm_kernel.sessions import catalog
 from wasm_kernel.sessions.log import SandboxLogger
-from wasm_kernel.sessions.pruning import existing_root
 from wasm_kernel.sessions.recorder import read_snapshot, snapshot_store
 from wasm_kernel.sessions.sandboxes import ready_image
 from wasm_kernel.sessions.session import LiveSession
+from wasm_kernel.sessions.survey import existing_root
 
 AnyRoot = Path | str | None
 _MAGIC = b"wasm-kernel snapshot 1\n"
@@ -107,10 +108,14 @@ def restore_snapshot(
 
 
 def delete_snapshot(snapshot_id: str, workspace_root: AnyRoot = None, *, logger: SandboxLogger | None = None) -> None:
-    """Forget a snapshot. Its space comes back with the next `collect_snapshots`, or prune."""
-    with contextlib.closing(snapshot_store(existing_root(workspace_root))) as store:
+    """Forget a snapshot. Its space comes back with the next `collect_snapshots`, or prune.
+
+    Those of a session in use stay, for undo: `SessionLocked`.
+    """
+    root = existing_root(workspace_root)
+    with contextlib.closing(snapshot_store(root)) as store:
         session_id = _group_of(store, snapshot_id)
-        store.remove_manifest(session_id, snapshot_id)
+        remove_at_rest(root, session_id, [snapshot_id], store)
     _log(logger).info("session.snapshot.deleted", session_id=session_id, snapshot_id=snapshot_id)
 
 
@@ -228,24 +233,18 @@ def export_snapshot(
         parse_manifest(head, body)
         part = f".{target.name}.part-"
         removal.sweep_temporaries(str(p) for p in target.parent.iterdir() if p.name.startswith(part))
-        handle, temporary = open_temporary(f"{target.parent}/{part}", 8, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                with zstandard.ZstdCompressor(level=3).stream_writer(file, closefd=False) as packed:
-                    packed.write(_MAGIC + _LENGTHS.pack(len(head), len(body)) + head + body)
-                    names = sorted({name for name in chunks_of(body) if name != ZERO})
-                    for done, name in enumerate(names, 1):
-                        data = store.read_chunk(name)
-                        packed.write(_PIECE.pack(name, len(data)) + data)
-                        if on_progress is not None:
-                            on_progress(done, len(names))
-                file.flush()
-                os.fsync(file.fileno())
-                Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    sync_folder(target.parent)
+        with (
+            writing(target, temporary=f"{target.parent}/{part}") as new,
+            os.fdopen(new.handle, "wb", closefd=False) as file,
+            zstandard.ZstdCompressor(level=3).stream_writer(file, closefd=False) as packed,
+        ):
+            packed.write(_MAGIC + _LENGTHS.pack(len(head), len(body)) + head + body)
+            names = sorted({name for name in chunks_of(body) if name != ZERO})
+            for done, name in enumerate(names, 1):
+                data = store.read_chunk(name)
+                packed.write(_PIECE.pack(name, len(data)) + data)
+                if on_progress is not None:
+                    on_progress(done, len(names))
     return target
 
 
@@ -336,84 +335,6 @@ def _exactly(file: IO[bytes], length: int) -> bytes:
 # ---- keeping house
 
 
-@dataclass(frozen=True)
-class SnapshotRetention:
-    """Which snapshots stay. Those a person took count like the others but go last; the newest of a session stays.
-
-    Attributes:
-        max_age_hours: Older ones go.
-        max_per_session: At most so many of each session stay.
-        max_total_bytes: At most so much space in all; the oldest go first.
-        max_total: At most so many in all; the oldest go first.
-        keep: Ids that never go.
-        keep_user: Whether those a person took stay.
-    """
-
-    max_age_hours: float | None = None
-    max_per_session: int | None = None
-    max_total_bytes: int | None = None
-    max_total: int | None = None
-    keep: frozenset[str] = frozenset()
-    keep_user: bool = False
-
-
-@dataclass(frozen=True)
-class SnapshotPrune:
-    """What a prune of snapshots did, or would do."""
-
-    deleted: list[str] = field(default_factory=list)
-    freed_bytes: int = 0
-    dry_run: bool = False
-
-
-def prune_snapshots(
-    policy: SnapshotRetention,
-    workspace_root: AnyRoot = None,
-    *,
-    session_id: str | None = None,
-    spare: Collection[str] = (),
-    dry_run: bool = False,
-    logger: SandboxLogger | None = None,
-) -> SnapshotPrune:
-    """Delete snapshots by age, number and space, and give the space back; those of the sessions ``spare`` stay."""
-    root = existing_root(workspace_root)
-    with contextlib.closing(snapshot_store(root)) as store:
-        judged = [s for s in list_snapshots(root, session_id) if s.session_id not in spare]
-        total = store.stored_bytes() if session_id is None else sum(s.stored_bytes for s in judged)
-        doomed = _doomed(judged, policy, total)
-        freed = sum(s.stored_bytes for s in doomed)
-        if not dry_run:
-            for snapshot in doomed:
-                store.remove_manifest(snapshot.session_id, snapshot.snapshot_id)
-                _log(logger).info("session.snapshot.deleted", snapshot_id=snapshot.snapshot_id)
-            freed = store.collect(chunks_of, wait=10).freed
-    return SnapshotPrune([s.snapshot_id for s in doomed], freed, dry_run)
-
-
-def _doomed(snapshots: list[Snapshot], policy: SnapshotRetention, total: int) -> list[Snapshot]:
-    now = datetime.now(UTC)
-    newest = {s.session_id: s for s in reversed(snapshots)}
-    order = sorted(snapshots, key=lambda s: (s.trigger == "user", s.created_at))
-    counts: dict[str, int] = {}
-    for s in snapshots:
-        counts[s.session_id] = counts.get(s.session_id, 0) + 1
-    doomed: list[Snapshot] = []
-    for s in order:
-        if newest[s.session_id] is s or s.snapshot_id in policy.keep or (policy.keep_user and s.trigger == "user"):
-            continue
-        too_old = (
-            policy.max_age_hours is not None and (now - s.created_at).total_seconds() >= 3600 * policy.max_age_hours
-        )
-        too_many = policy.max_per_session is not None and counts[s.session_id] > policy.max_per_session
-        too_large = policy.max_total_bytes is not None and total > policy.max_total_bytes
-        too_many |= policy.max_total is not None and len(snapshots) - len(doomed) > policy.max_total
-        if too_old or too_many or too_large:
-            doomed.append(s)
-            counts[s.session_id] -= 1
-            total -= s.stored_bytes
-    return doomed
-
-
 def make_room(root: Path, *, but: str = "") -> bool:
     """Where the administrator bounds snapshots and most of that is used: the oldest checkpoints go, until half is free.
 
@@ -436,7 +357,7 @@ def make_room(root: Path, *, but: str = "") -> bool:
                 keep=frozenset([but]),
                 keep_user=True,
             )
-            doomed = _doomed(list_snapshots(root), policy, size)
+            doomed = plan_snapshots(list_snapshots(root), policy, datetime.now(UTC), size)
             for snapshot in doomed:
                 store.remove_manifest(snapshot.session_id, snapshot.snapshot_id)
             with contextlib.suppress(StoreBusy):  # somebody takes one: next time
@@ -444,6 +365,46 @@ def make_room(root: Path, *, but: str = "") -> bool:
             if not doomed:
                 break
     return False
+
+
+def remove_at_rest(root: Path, session_id: str, snapshot_ids: Iterable[str], store: ChunkStore) -> list[str]:
+    """Delete snapshots of a session that nobody uses; which there were. `SessionLocked` if somebody does.
+
+    They stay while it is live: its kernel offers them to undo.
+    """
+    with gate(root, exclusive=True):  # nobody opens it meanwhile
+        if is_live(root, session_id):
+            raise SessionLocked(
+                f"session {session_id} is in use, and its snapshots stay as long: they are what undo goes back to"
+            )
+        return [name for name in snapshot_ids if store.remove_manifest(session_id, name)]
+
+
+def added_bytes(root: Path, session_ids: Collection[str]) -> dict[str, int]:
+    """What the snapshots of these sessions added to the store; of those that have any."""
+    if not session_ids or not has_store(root):
+        return {}
+    found: dict[str, int] = {}
+    with contextlib.closing(snapshot_store(root)) as store:
+        for group, name in store.manifest_names():
+            if group in session_ids:
+                with contextlib.suppress(WasmKernelError, OSError):
+                    found[group] = found.get(group, 0) + _head(store, group, name).stored_bytes
+    return found
+
+
+def give_space_back(root: Path, *, wait: float = 0.0) -> int:
+    """Collect what no snapshot refers to any more; the bytes. If somebody takes one now, the next time does it."""
+    if not has_store(root):
+        return 0
+    with contextlib.suppress(WasmKernelError, OSError), contextlib.closing(snapshot_store(root)) as store:
+        return store.collect(chunks_of, wait=wait).freed
+    return 0
+
+
+def has_store(root: Path) -> bool:
+    """Whether a snapshot was ever taken below a root; who only looks makes no store."""
+    return (root / STATE_FOLDER / "snapshots").is_dir()
 
 
 def collect_snapshots(workspace_root: AnyRoot = None, *, wait: float = 0.0) -> Collected:

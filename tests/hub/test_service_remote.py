@@ -145,7 +145,7 @@ def sandbox(**more: Any) -> dict[str, Any]:
     return {
         "sandbox_id": str(uuid.uuid4()), "state": "released", "created_at": "2026-11-01T00:00:00Z",
         "updated_at": "2026-11-01T00:00:00Z", "size_bytes": 5, "problem": "", "title": "t", "notebook": "",
-        "execution_count": 1, "snapshot_count": 0, **more,
+        "former_notebook": "", "stamp": "1-2", "execution_count": 1, "snapshot_count": 0, **more,
     }  # fmt: skip
 
 
@@ -254,4 +254,4 @@ def test_many_sessions_are_removed_in_several_requests(eve: Eve) -> None:
     told = eve.do("remove", decisions=[[name, "", 0, None] for name in ids])
     assert len(eve.asked) == 3
     assert sorted(told["changed"]) == sorted(ids)
-    assert told["snapshot_bytes"] == 3
+    assert told["totals"]["snapshot_bytes_freed"] == 3

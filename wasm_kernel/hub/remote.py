@@ -302,11 +302,13 @@ def _report(found: dict[str, Any]) -> PruneReport:
 
 
 def _about(found: PruneReport, asked: Mapping[str, Any]) -> PruneReport:
-    """What a report says of those that were asked about: whatever else it says went is none of them."""
+    """What a report says of those that were asked about; who is not in it was used since, for all that is known."""
+    gone = {item["session_id"] for item in found["sessions"] if item["done"]}
+    told = {*gone, *found["errors"], *found["live"]}
     return {
         **found,
         "sessions": [item for item in found["sessions"] if item["session_id"] in asked],
         "errors": {name: text for name, text in found["errors"].items() if name in asked},
         "live": [name for name in found["live"] if name in asked],
-        "changed": [name for name in found["changed"] if name in asked],
+        "changed": [name for name in asked if name not in told],
     }

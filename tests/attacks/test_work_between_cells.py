@@ -187,6 +187,7 @@ class _CommScene(Scene):
             time.sleep(0.05)
         sent: list[str] = []
         outputs = Outputs(lambda parent, kind, content, *rest: sent.append(kind), lambda work: None)
+        outputs.trusted = True  # else only widgets of ipywidgets' own are opened at all
         for event in self.events:
             outputs.show(event, {}, number=1)
         kept = sum(len(comm_id) + len(target) for comm_id, target in outputs.comms.known().items())

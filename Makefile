@@ -9,7 +9,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: image run test bench examples lint lock test-ipython clean
 
-# What a person needs who runs it: JupyterLab and the kernel.
+# What is needed to run it: JupyterLab and the kernel.
 $(RUNNING): pyproject.toml
 	@echo "Setting up $(VENV) ..."
 	$(PYTHON) -m venv $(VENV)
@@ -17,7 +17,7 @@ $(RUNNING): pyproject.toml
 	$(BIN)/python -m pip install --progress-bar on -e ".[lab]"
 	@touch $@
 
-# What is needed beyond that to change and to test it.
+# What is needed as well to change and test it.
 $(DEVELOPING): $(RUNNING)
 	$(BIN)/python -m pip install --quiet --group dev -e .
 	@touch $@
@@ -30,14 +30,13 @@ run: image
 	$(BIN)/wasm-kernel install --sys-prefix --no-image
 	$(BIN)/jupyter lab $(AS_ROOT) examples/tour.ipynb
 
-# The tests also need the flavour that counts fuel, and a browser and a hub's proxy where they can be had.
+# The tests also need the variant that counts fuel and, where available, a browser and a hub's proxy. They often wait for
+# a kernel or a page: three workers keep two cores busy.
 test: $(DEVELOPING) lint
 	@$(BIN)/wasm-kernel image build --metered
 	@$(BIN)/python -m tests.browser.chromium
 	@$(BIN)/python -m tests.hub.proxy
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile || \
-	  { echo "What failed beside other tests is run once more, alone; it has to pass."; \
-	    $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile
 
 lint: $(DEVELOPING)
 	$(BIN)/ruff check .
@@ -57,11 +56,11 @@ examples: image $(DEVELOPING)
 test-ipython: image $(DEVELOPING)
 	$(BIN)/python -m tests.ipython_suite
 
-# Pin the guest's packages anew.
+# Pin the latest versions of the guest's packages.
 lock: $(DEVELOPING)
 	$(BIN)/uv pip compile --upgrade --no-deps --generate-hashes --only-binary :all: --python-version 3.15 \
 	  --python-platform wasm32-pyodide2024 --no-annotate --no-header \
-	  wasm_kernel/host/guest-packages.in -o wasm_kernel/host/guest-packages.lock
+	  wasm_kernel/host/image/guest-packages.in -o wasm_kernel/host/image/guest-packages.lock
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -25,6 +25,7 @@ from bench.subjects import (
     interrupt,
     kernels,
     memory,
+    messages,
     noop,
     objects,
     prints,
@@ -32,10 +33,11 @@ from bench.subjects import (
     sessions,
     snapshots,
     start,
+    store,
     threads,
 )
 from wasm_kernel import create_sandbox
-from wasm_kernel.host import image
+from wasm_kernel.host.image import image
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
@@ -43,6 +45,8 @@ RESULTS = Path(__file__).parent / "RESULTS.md"
 SUBJECTS: dict[str, Callable[[Setting], Section]] = {
     "memory": memory.run,
     "kernels": kernels.run,
+    "messages": messages.run,
+    "store": store.run,
     "sessions": sessions.run,
     "start": start.run,
     "noop": noop.run,
@@ -67,6 +71,8 @@ ORDER = (
     "threads",
     "sessions",
     "cpu",
+    "messages",
+    "store",
 )  # in the report
 
 
@@ -178,6 +184,8 @@ _ROUNDS = {
     "sessions": "sessions",
     "snapshots": "snapshots",
     "CPU": "cpu",
+    "message loops": "messages",
+    "stores": "store",
 }
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from wasm_kernel.host.cache import private_root
+from wasm_kernel.host.image.cache import private_root
 
 PACKAGES = ("numpy", "pandas", "matplotlib", "scikit-learn", "scipy", "ipykernel")
 _PINS = {"pandas": "pandas==3.0.*"}  # the guest's series: 3.1 has other numbers

@@ -33,6 +33,8 @@ class Rounds:
     snapshots: int
     snapshot_cells: int
     large: int
+    messages: int
+    store: int
 
 
 FULL = Rounds(
@@ -53,6 +55,8 @@ FULL = Rounds(
     snapshots=2,
     snapshot_cells=200,
     large=1 << 30,
+    messages=15,
+    store=5,
 )
 QUICK = Rounds(
     memory=1,
@@ -72,6 +76,8 @@ QUICK = Rounds(
     snapshots=1,
     snapshot_cells=50,
     large=1 << 28,
+    messages=3,
+    store=2,
 )
 
 

@@ -8,18 +8,56 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import _pytest.pathlib
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
+from tests import processes
 from wasm_kernel import BaseSandbox, ExecutionPolicy, create_sandbox
-from wasm_kernel.host import trees
+from wasm_kernel.host.files import delete_tree
+
+processes.listen_to_interrupts()
+processes.adopt_orphans()
+# Attacks make trees deeper than pytest can delete. It deletes those of runs before this one, which may have been killed.
+_pytest.pathlib.rm_rf = delete_tree.remove
+
+
+_SHARING = ("tests/browser/", "tests/hub/")  # folders whose files share a server and a browser
+
+
+class _ByFileOrFolder(LoadFileScheduling):
+    """Files go to workers as a whole; so do folders whose fixtures take long to start."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((folder for folder in _SHARING if nodeid.startswith(folder)), super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """Who gets which tests under ``--dist loadfile``."""
+    return _ByFileOrFolder(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_deep_trees_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Attacks make trees deeper than pytest's own clean-up can delete."""
+def _no_process_left_by_the_run() -> Iterator[None]:
+    """What fixtures of modules, folders and the run itself start they end."""
+    with processes.none_left():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _no_process_left() -> Iterator[None]:
+    """What a test starts it ends. Fixtures of a wider scope are there before."""
+    with processes.none_left():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_files_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a run wrote goes with it; pytest would keep it for three more runs."""
     yield
     with contextlib.suppress(Exception):
-        trees.empty(tmp_path_factory.getbasetemp())
+        delete_tree.empty(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture

@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from wasm_kernel import ExecutionPolicy
-from wasm_kernel.host import image
-from wasm_kernel.host.cache import Entry, build_lock
-from wasm_kernel.host.sandbox import Sandbox
+from wasm_kernel.host.image import image
+from wasm_kernel.host.image.cache import Entry, build_lock
+from wasm_kernel.host.runtime.sandbox import Sandbox
 from wasm_kernel.sessions.sandboxes import ready_image
 
 WANTED_PASSES = 2683

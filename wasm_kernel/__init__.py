@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wasm_kernel.errors import (
+        BadArchive,
         ConfigurationError,
         ImageError,
         ImageMissing,
         NotAllowed,
         PackageError,
+        PathRefused,
         SandboxBusy,
         SandboxClosed,
         SandboxError,
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
         Stream,
         UpdateDisplay,
     )
-    from wasm_kernel.host.folder import PathRefused
     from wasm_kernel.model.outcome import GuestError, Outcome, OutcomeKind, SandboxResult
     from wasm_kernel.model.packages import Package, PackageChange
     from wasm_kernel.model.policy import ExecutionPolicy
@@ -41,13 +42,8 @@ if TYPE_CHECKING:
     from wasm_kernel.model.retention import RetentionPolicy
     from wasm_kernel.model.snapshot_retention import SnapshotRetention
     from wasm_kernel.model.snapshots import Snapshot
-    from wasm_kernel.sessions.archive import BadArchive, export_session, import_session
-    from wasm_kernel.sessions.catalog import (
-        create_session_sandbox,
-        delete_session_workspace,
-        get_session_sandbox,
-        repair_session_metadata,
-    )
+    from wasm_kernel.sessions.archive import export_session, import_session
+    from wasm_kernel.sessions.catalog import delete_session_workspace, repair_session_metadata
     from wasm_kernel.sessions.files import (
         SessionFile,
         delete_session_path,
@@ -63,10 +59,11 @@ if TYPE_CHECKING:
         prune_sessions,
         prune_snapshots,
     )
-    from wasm_kernel.sessions.listing import SessionSummary, list_sessions
     from wasm_kernel.sessions.log import SandboxLogger
     from wasm_kernel.sessions.packages import install_packages, list_packages, uninstall_packages
     from wasm_kernel.sessions.sandboxes import BaseSandbox, RuntimeType, create_sandbox
+    from wasm_kernel.sessions.session_list import SessionSummary, list_sessions
+    from wasm_kernel.sessions.session_sandboxes import create_session_sandbox, get_session_sandbox
     from wasm_kernel.sessions.snapshots import (
         collect_snapshots,
         create_snapshot,
@@ -86,11 +83,13 @@ __version__ = "0.1.0"
 _LATER = {
     **dict.fromkeys(
         (
+            "BadArchive",
             "ConfigurationError",
             "ImageError",
             "ImageMissing",
             "NotAllowed",
             "PackageError",
+            "PathRefused",
             "SandboxBusy",
             "SandboxClosed",
             "SandboxError",
@@ -117,13 +116,13 @@ _LATER = {
     "ExecutionPolicy": "model.policy",
     "SandboxLogger": "sessions.log",
     **dict.fromkeys(("BaseSandbox", "RuntimeType", "create_sandbox"), "sessions.sandboxes"),
-    "PathRefused": "host.folder",
     **dict.fromkeys(("Package", "PackageChange"), "model.packages"),
     "SessionRecord": "model.records",
     "RetentionPolicy": "model.retention",
-    **dict.fromkeys(("BadArchive", "export_session", "import_session"), "sessions.archive"),
+    **dict.fromkeys(("export_session", "import_session"), "sessions.archive"),
+    **dict.fromkeys(("create_session_sandbox", "get_session_sandbox"), "sessions.session_sandboxes"),
     **dict.fromkeys(
-        ("create_session_sandbox", "delete_session_workspace", "get_session_sandbox", "repair_session_metadata"),
+        ("delete_session_workspace", "repair_session_metadata"),
         "sessions.catalog",
     ),
     **dict.fromkeys(
@@ -142,7 +141,7 @@ _LATER = {
         ("ArchiveResult", "PruneResult", "archive_sessions", "prune_sessions", "prune_snapshots"),
         "sessions.housekeeping",
     ),
-    **dict.fromkeys(("SessionSummary", "list_sessions"), "sessions.listing"),
+    **dict.fromkeys(("SessionSummary", "list_sessions"), "sessions.session_list"),
     "Snapshot": "model.snapshots",
     "SnapshotRetention": "model.snapshot_retention",
     **dict.fromkeys(

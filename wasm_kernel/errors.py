@@ -2,23 +2,30 @@
 
     WasmKernelError
     ├── ConfigurationError (also ValueError)   a value the caller gave is wrong
+    │   ├── WorkspaceRootMissing (also FileNotFoundError)   the folder that should hold the sessions is not there
+    │   └── BadArchive                         a file is not a session archive, or is malicious
+    ├── PathRefused (also ValueError)          a path the host refuses to touch
     ├── NotAllowed                             the administrator's rules forbid it, or cannot be read
-    ├── NotGranted                             a person would have to allow it, and did not
+    ├── NotGranted                             it needs a person's permission, which was not given
     ├── ImageError                             the image is missing, damaged or cannot be built
     │   └── ImageMissing                       nothing is built yet, and building was not allowed here
-    ├── SessionLocked                          another process, or another sandbox, uses the session
-    ├── Interrupted                            the person stopped what the host did for a cell
+    ├── SessionLocked                          another process, or another sandbox, is using the session
+    ├── MountInside (also OSError)             another file system is mounted inside what was to be deleted
+    ├── Interrupted                            the user stopped work the host was doing for a cell
     ├── PackageError                           packages could not be installed or removed; nothing was changed
-    ├── DamagedChunk                           a part of a snapshot is missing or not what was stored
-    ├── BadManifest                            a snapshot's own file is damaged, or of a newer version
-    ├── StoreBusy                              snapshots are being taken or collected by somebody else
+    ├── BadSnapshot                            data is not a valid snapshot, or is malicious
+    ├── DamagedChunk                           a part of a snapshot is missing or damaged
+    ├── BadManifest                            a snapshot's manifest is damaged, or from a newer version
+    ├── StoreBusy                              another process is using the snapshot store
     └── SandboxError                           the sandbox itself failed, not the code in it
-        ├── SandboxClosed                      it was used after close()
-        └── SandboxBusy                        a second execute while one runs
+        ├── SandboxClosed                      used after close()
+        └── SandboxBusy                        a second execute while one is running
 
-What the *code* does is never raised here: an exception in a cell, a limit that was hit, an interrupt or a
-crash of the guest come back as values (`wasm_kernel.Outcome` in a `SandboxResult`). Each message says what was
-wrong, the value, and what to do.
+What happens to the *code* is never raised: an exception in a cell, a limit that was hit, an interrupt or a crash
+of the guest come back as values (`wasm_kernel.Outcome` in a `SandboxResult`). Each message says what was wrong, the
+value, and what to do. Errors of the operating system (a full disk, a missing file) stay `OSError`.
+
+Exceptions that never leave the layer that raises them are defined there.
 """
 
 from __future__ import annotations
@@ -32,12 +39,24 @@ class ConfigurationError(WasmKernelError, ValueError):
     """A setting or an argument has a value that cannot work."""
 
 
+class WorkspaceRootMissing(ConfigurationError, FileNotFoundError):
+    """The workspace root does not exist, or is not a folder."""
+
+
+class BadArchive(ConfigurationError):
+    """A file that is not a session archive, or one that tries to write outside its session."""
+
+
+class PathRefused(WasmKernelError, ValueError):
+    """A path the host refuses to touch: it leaves the workspace, or names one of the host's own files."""
+
+
 class NotAllowed(WasmKernelError):
     """The administrator's rules forbid it, or the file that holds them cannot be used."""
 
 
 class NotGranted(WasmKernelError):
-    """A notebook's text wanted something beyond its session, and nobody allowed it. Nothing was done."""
+    """A cell asked for something beyond its session, and nobody allowed it. Nothing was done."""
 
 
 class ImageError(WasmKernelError):
@@ -49,21 +68,25 @@ class ImageMissing(ImageError):
 
 
 class SessionLocked(WasmKernelError):
-    """Another process uses this session; the message names it."""
+    """Another process is using this session; the message names it."""
+
+
+class MountInside(WasmKernelError, OSError):
+    """Another file system is mounted inside what was to be deleted, which is left alone."""
 
 
 class Interrupted(WasmKernelError):
-    """The user stopped what the host did for a cell. Not KeyboardInterrupt: that would end an event loop."""
+    """The user stopped work the host was doing for a cell. Not a KeyboardInterrupt, which would end an event loop."""
 
 
 class PackageError(WasmKernelError):
-    """Packages could not be installed or removed; the session has those it had before.
+    """Packages could not be installed or removed; the session's packages are unchanged.
 
     Attributes:
-        cause: What stood in the way: ``requirement`` (not a name with versions), ``unknown`` (no such package or
+        cause: What prevented it: ``requirement`` (not a name with versions), ``unknown`` (no such package or
             version), ``compiled`` (no wheel in pure Python), ``conflict``, ``network``, ``disk``, ``cancelled``,
             ``installer`` (anything else pip or uv said).
-        details: The installer's last lines, for somebody who wants to know more.
+        details: The last lines of the installer's output.
     """
 
     def __init__(self, cause: str, message: str, details: str = "") -> None:
@@ -71,20 +94,24 @@ class PackageError(WasmKernelError):
         self.cause, self.details = cause, details
 
 
+class BadSnapshot(WasmKernelError):
+    """Data that is not a valid snapshot, or is malicious; the message says what is wrong with it."""
+
+
 class DamagedChunk(WasmKernelError):
-    """A chunk is missing, or is not what its name says: what refers to it cannot be used, everything else can."""
+    """A chunk is missing or damaged. Snapshots that refer to it cannot be used; all others can."""
 
 
 class BadManifest(WasmKernelError):
-    """A manifest is damaged or impossible: what it described cannot be used, everything else can."""
+    """A manifest is damaged. Its snapshot cannot be used; all others can."""
 
 
 class StoreBusy(WasmKernelError):
-    """Others use the store of chunks, and this needs it alone."""
+    """Other processes are using the chunk store, and this needs exclusive access."""
 
 
 class SandboxError(WasmKernelError):
-    """The sandbox failed for a reason that is not the code it ran."""
+    """The sandbox itself failed, not the code in it."""
 
 
 class SandboxClosed(SandboxError):

@@ -191,6 +191,10 @@ class Kernel:
                     total += int(line.split()[1]) << 10
         return total
 
+    def threads(self) -> int:
+        """How many threads the process has."""
+        return len(os.listdir(f"/proc/{self._process.pid}/task"))
+
     def __enter__(self) -> "Kernel":
         return self
 
@@ -251,6 +255,58 @@ def cells(argv: list[str], interrupt_mode: str, folder: str, count: int, interru
             "delivered": delivered,
             **_interrupts(kernel, interrupts),
         }
+
+
+def messages(argv: list[str], folder: str, count: int, outputs: int) -> dict[str, float]:
+    """What a kernel's message loop costs, of one whose cells do nothing (`idle_kernel.py`)."""
+    with Kernel(argv, "message", folder) as kernel:
+        replied = kernel.ready()
+        for _ in range(20):
+            kernel.run("")
+        trips = []
+        for _ in range(count):
+            asked = time.perf_counter()
+            trips.append(kernel.run("") - asked)
+        trips.sort()
+        sent, ordered = _outputs(kernel, outputs)
+        return {
+            "start": replied - kernel.started,
+            "trip": statistics.median(trips),
+            "trip p99": trips[math.ceil(0.99 * count) - 1],
+            "outputs": sent,
+            "ordered": ordered,
+            "meanwhile": _asked_meanwhile(kernel, 0.3),
+            "pss": kernel.pss(),
+            "threads": kernel.threads(),
+        }
+
+
+def _outputs(kernel: Kernel, count: int) -> tuple[float, float]:
+    """Seconds of a cell that publishes lines, and 1 if all of them came, in order, before idle."""
+    asked = time.perf_counter()
+    request = kernel.execute(f"lines {count}")
+    seen, kind = "", ""
+    while kind != "idle":
+        received = kernel.receive(_PATIENCE)
+        if received is None:
+            raise KernelGone(f"no idle within {_PATIENCE:.0f} s: {kernel.complaints()}")
+        if received[1]["parent_header"].get("msg_id") == request:
+            kind = kind_of(received[1])
+            if kind == "stream":
+                seen += received[1]["content"]["text"]
+    taken = time.perf_counter() - asked
+    return taken, float(seen == "".join(f"{line}\n" for line in range(count)))
+
+
+def _asked_meanwhile(kernel: Kernel, busy: float) -> float:
+    """Seconds until kernel_info is answered while a cell waits for ``busy`` seconds."""
+    cell = kernel.execute(f"wait {busy}")
+    kernel.expect(cell, "busy")
+    asked = time.perf_counter()
+    kernel.expect(kernel.send("shell", "kernel_info_request", {}), "kernel_info_reply")
+    taken = time.perf_counter() - asked
+    time.sleep(busy)
+    return taken
 
 
 def _lines(kernel: Kernel) -> tuple[float, float]:

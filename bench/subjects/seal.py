@@ -10,7 +10,7 @@ from bench.report import Aim, Section, milliseconds, number, seconds
 from bench.rounds import Measure, interleave, percentile
 from bench.setting import Setting, succeed
 from wasm_kernel import DisplayData, ExecuteResult
-from wasm_kernel.kernel.seal.messages import Seal
+from wasm_kernel.kernel.seal.sealed_messages import Seal
 
 _PREPARE = """
 import numpy as np, pandas as pd

@@ -13,7 +13,7 @@ from bench.report import Aim, Section, number
 from bench.rounds import Samples, interleave
 from bench.setting import Setting
 from wasm_kernel import RetentionPolicy, SandboxLogger, create_session_sandbox, prune_sessions
-from wasm_kernel.host.workspace import METADATA_NAME
+from wasm_kernel.host.files.workspace_survey import METADATA_NAME
 from wasm_kernel.model.records import new_record
 from wasm_kernel.model.retention import SessionFacts, plan
 

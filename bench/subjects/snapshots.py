@@ -17,8 +17,8 @@ from bench.report import Aim, Section, megabytes, milliseconds, number, seconds
 from bench.rounds import Samples, interleave
 from bench.setting import Setting, succeed
 from wasm_kernel import SandboxLogger, fork_session, get_session_sandbox, list_snapshots
-from wasm_kernel.host.ledger import STATE_FOLDER
-from wasm_kernel.host.memory import CHUNK
+from wasm_kernel.host.runtime.memory import CHUNK
+from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.snapshots import BASE
 from wasm_kernel.sessions.recorder import read_snapshot, snapshot_store
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.administrator.conftest import Start
 from tests.administrator.environment import ENVIRONMENT_PASSED_ON, Environment, RuledKernel
-from wasm_kernel.host.chunks import ZERO
+from wasm_kernel.host.store.chunks import ZERO
 from wasm_kernel.model.snapshots import chunks_of
 from wasm_kernel.sessions.recorder import snapshot_store
 

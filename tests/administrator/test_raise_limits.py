@@ -26,8 +26,9 @@ from wasm_kernel import (
     import_session,
 )
 from wasm_kernel.errors import ConfigurationError, NotAllowed
-from wasm_kernel.host import administrator, image
-from wasm_kernel.host.build import Builder
+from wasm_kernel.host import administrator
+from wasm_kernel.host.image import image
+from wasm_kernel.host.image.build import Builder
 from wasm_kernel.model.administrator import Rules
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.sessions.packages import install_packages
@@ -246,7 +247,7 @@ def test_number_of_sessions(fresh: Environment, start: Start, ruled_root: Path) 
     first = start()
     first.ok("1")
     refused = first.run("%session new")
-    assert "allows 2" in refused.said
+    assert "allows at most 2" in refused.said
     assert first.run("1 + 1").result == "2", "it stays where it is"
 
     second = start()  # a third session
@@ -277,7 +278,7 @@ def test_no_way_of_the_library_makes_more(rule: Rule, ruled_root: Path, monkeypa
     ]
     rule(f'sessions = 1\nworkspace_root = "{ruled_root}"')
     for way in ways:
-        with pytest.raises(NotAllowed, match="allows 1 "):
+        with pytest.raises(NotAllowed, match="allows at most 1 "):
             way()
     assert [p.name for p in ruled_root.iterdir() if p.name[0] != "."] == [one]
     get_session_sandbox(one, workspace_root=ruled_root).close()
@@ -371,17 +372,30 @@ with create_sandbox(workspace={str(tmp_path / "w")!r}) as sandbox:
     print(sandbox.policy.memory_bytes >> 20, sandbox.policy.timeout_seconds)
 """
     done = fresh.run(program)
-    assert done.stdout.count("refused memory_bytes is 3.0 GB; the administrator allows 1.0 GB at most") == 2, done
+    assert done.stdout.count("refused memory is 3.0 GB; the administrator allows 1.0 GB at most") == 2, done
     assert str(fresh.file) in done.stdout
     assert done.stdout.endswith("1024 5.0\n")
     assert fresh.run(program, **WITHOUT_RULES).stdout == "made\nmade\n2048 None\n"
+
+
+def test_a_program_on_the_command_line(fresh: Environment) -> None:
+    fresh.rule('memory = "1G"\ntimeout = "1s"')
+    command = "import sys; from wasm_kernel.apps.cli import main; sys.exit(main(['run', '-c', {!r}, *{!r}]))"
+    asked = command.format("1", ["--memory", "3G"])
+    done = fresh.run(asked)
+    assert done.returncode == 2
+    assert "memory is '3G'; the administrator allows 1.0 GB at most" in " ".join(done.stderr.split())
+    unasked = command.format("import time; time.sleep(1.6)", [])
+    assert "TimeoutError" in fresh.run(unasked).stderr
+    for attempt in (asked, unasked):
+        assert fresh.run(attempt, **WITHOUT_RULES).returncode == 0
 
 
 @pytest.mark.metered
 def test_fuel(rule: Rule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rule("fuel = 1_000_000_000")
     work = "for i in range(10**7): pass"
-    with pytest.raises(ConfigurationError, match="fuel_budget is .*allows 1,000,000,000"):
+    with pytest.raises(ConfigurationError, match="fuel is .*allows 1,000,000,000"):
         create_sandbox(policy=ExecutionPolicy(fuel_budget=10**12), workspace=tmp_path / "a")
     with create_sandbox(workspace=tmp_path / "a") as sandbox:
         assert sandbox.execute(work).outcome.kind is OutcomeKind.FUEL_LIMIT
@@ -450,7 +464,7 @@ def test_a_kernel_says_what_the_administrator_has_to_do(fresh: Environment, star
 
 
 def test_a_cache_of_the_users_own(rule: Rule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from wasm_kernel.host.cache import cache_root
+    from wasm_kernel.host.image.cache import cache_root
 
     rule(f'image_cache = "{tmp_path}/theirs"')
     monkeypatch.setenv("WASM_KERNEL_CACHE", str(tmp_path / "mine"))

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from wasm_kernel.errors import ImageError
-from wasm_kernel.host import cache
-from wasm_kernel.host.cache import Entry
+from wasm_kernel.host.image import cache
+from wasm_kernel.host.image.cache import Entry
 
 Rule = Callable[[str], Path]
 _SOMEBODY, _SOMEBODY_ELSE = 65534, 12345

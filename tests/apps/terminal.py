@@ -9,7 +9,7 @@ import pty
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from wasm_kernel.apps import cli
@@ -84,8 +84,8 @@ def example_of(*arguments: str) -> Any:
         if word not in choices:
             break
         parser = choices[word]
-    found = re.search(r"--json gives:\n(.*?)\n\n", parser.epilog, re.DOTALL)
-    assert found is not None, f"{parser.prog} does not say what --json gives"
+    found = re.search(r"--json prints:\n(.*?)\n\n", parser.epilog, re.DOTALL)
+    assert found is not None, f"{parser.prog} does not say what --json prints"
     return json.loads(found[1])
 
 
@@ -103,11 +103,27 @@ def check_shape(example: Any, value: Any, where: str = "it") -> None:
         assert isinstance(value, type(example)), f"{where} is {value!r}"
 
 
-def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait for something to be so."""
-    import time
+# Control-C is pressed as soon as something in a folder matches a pattern. The program looks itself, with each call to the
+# system: whoever looks from outside may be too late on a busy machine.
+_INTERRUPTED = """
+import os, signal, sys
+from pathlib import Path
+from wasm_kernel.apps import cli
+folder, pattern = Path(sys.argv[1]), sys.argv[2]
+looks = True
+def watch(event, arguments):
+    global looks
+    if looks and (event == "open" or event.startswith("os.")):
+        looks = False  # while looking, too
+        looks = not any(folder.glob(pattern))
+        if not looks:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.addaudithook(watch)
+sys.exit(cli.main(sys.argv[3:]))
+"""
 
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.002)
+
+def interrupted(*arguments: str, folder: Path, when: str) -> subprocess.CompletedProcess[bytes]:
+    """The command in a process of its own, which is interrupted as soon as something in a folder matches a pattern."""
+    code = [sys.executable, "-c", _INTERRUPTED, str(folder), when]
+    return subprocess.run([*code, *arguments], capture_output=True, timeout=200, check=False)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from wasm_kernel.host import image, interposer
-from wasm_kernel.host.engine import Engine, Module
+from wasm_kernel.host.image import image
+from wasm_kernel.host.runtime import interposer
+from wasm_kernel.host.runtime.engine import Engine, Module
 
 NEVER = b"\x01never"
 

@@ -87,7 +87,7 @@ class Scene:
     @property
     def scratch(self) -> Path:
         """The host folder behind /tmp."""
-        return self.sandbox._sandbox._scratch
+        return self.sandbox._sandbox.scratch
 
     def set_up(self) -> None:
         """Bring the host to the state every attempt starts from."""

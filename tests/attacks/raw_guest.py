@@ -12,9 +12,10 @@ from functools import cache
 from pathlib import Path
 
 from tests.attacks import guards
-from wasm_kernel.host import image, interposer
-from wasm_kernel.host.engine import WASI, Engine, Module, Mount, Store
-from wasm_kernel.host.interposer import FILTERED, Callbacks, Interposer
+from wasm_kernel.host.image import image
+from wasm_kernel.host.runtime import interposer
+from wasm_kernel.host.runtime.engine import WASI, Engine, Module, Mount, Store
+from wasm_kernel.host.runtime.interposer import FILTERED, Callbacks, Interposer
 
 APP = 3  # the workspace's descriptor
 SIZE = 16 * 65536

@@ -25,7 +25,8 @@ _SWITCHES = """
 import os
 off = os.environ.get("TEST_GUARDS_OFF", "")
 if off:
-    from wasm_kernel.kernel import grants, questions
+    from wasm_kernel.kernel.magics import grants
+    from wasm_kernel.kernel import questions
     if "grants" in off:
         async def nothing(*args): pass
         grants.Grants.require = nothing
@@ -226,7 +227,7 @@ def leaves_a_question_open(here: Scene) -> None:
     kernel.finish(running)
     running = kernel.start(PRUNE, allow_stdin=True)
     asked = next_question(kernel)
-    assert asked["content"]["prompt"].startswith("[wasm-kernel] The text of this cell wants to delete")
+    assert asked["content"]["prompt"].startswith("[wasm-kernel] This cell wants to delete")
     answer(kernel, "yes", stale)
     time.sleep(0.3)
     answer(kernel, "no", asked)

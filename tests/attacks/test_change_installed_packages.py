@@ -15,9 +15,10 @@ from typing import Any
 from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene, empty, quietly
 from wasm_kernel import BaseSandbox, ExecutionPolicy, SandboxLogger, SandboxResult
-from wasm_kernel.host import image, workspace
-from wasm_kernel.host.engine import Mount
-from wasm_kernel.host.sandbox import Sandbox
+from wasm_kernel.host.files import workspace_survey
+from wasm_kernel.host.image import image
+from wasm_kernel.host.runtime.engine import Mount
+from wasm_kernel.host.runtime.sandbox import Sandbox
 
 _real_mounts = image.Image.mounts
 
@@ -37,7 +38,7 @@ class _PackagesScene(Scene):
     def _create(self) -> BaseSandbox:
         self._packages = self.folder / "packages"
         self._packages.mkdir(exist_ok=True)
-        folder = workspace.prepare(self.workspace)
+        folder = workspace_survey.prepare(self.workspace)
         policy = ExecutionPolicy(**self._limits())
         return BaseSandbox(Sandbox(image.load(), folder, policy, self._packages), SandboxLogger())
 
@@ -64,7 +65,7 @@ class _PackagesScene(Scene):
     def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
         now = self._look()
         found = [f"{p} was changed" for p in sorted({*now, *self._before}) if now.get(p) != self._before.get(p)]
-        survey = workspace.survey(self.workspace)
+        survey = workspace_survey.survey(self.workspace)
         if any(name not in ("own.py", "set-2") for name in survey.files):
             found.append(f"something came into the workspace: {sorted(survey.files)}")
         return found

@@ -7,17 +7,17 @@ from typing import Any, ClassVar
 from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene
 from wasm_kernel import SandboxResult
-from wasm_kernel.host.engine import Trapped
-from wasm_kernel.host.sandbox import Sandbox
+from wasm_kernel.host.runtime.engine import Trapped
+from wasm_kernel.host.runtime.live_guest import LiveGuest
 
 _BEFORE = "x = 'before'"
-_real_after_trap = Sandbox._after_trap
+_real_recover = LiveGuest.recover
 
 
 class _CrashScene(Scene):
     """A variable set before each attempt must be as it was."""
 
-    limits: ClassVar[dict[str, Any]] = {"timeout_seconds": 1.5, "interrupt_grace_seconds": 0.2}
+    limits: ClassVar[dict[str, Any]] = {"timeout_seconds": 120.0}  # what ends in time is no crash
 
     def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
         after = self.sandbox.execute("print(x)")
@@ -34,10 +34,16 @@ class _CrashScene(Scene):
         return super().attempt(attack)
 
 
-def _keeping(self: Sandbox, trap: Trapped) -> None:
-    if self._instance is not None:
-        self._rest = self._instance.keep()
-    _real_after_trap(self, trap)
+class _EndlessScene(_CrashScene):
+    """The same, for what only ends by force."""
+
+    limits: ClassVar[dict[str, Any]] = {"timeout_seconds": 1.0, "interrupt_grace_seconds": 0.2}
+
+
+def _keeping(self: LiveGuest, trap: Trapped) -> None:
+    if self.instance is not None:
+        self.state.kept(self.instance.keep())
+    _real_recover(self, trap)
 
 
 def _attack(name: str, code: str) -> Attack:
@@ -67,13 +73,8 @@ here = numpy.zeros(8, 'u1')
 numpy.lib.stride_tricks.as_strided(here, (1 << 20,), (-64,), writeable=True)[16:] = 255
 raise MemoryError
 """),
-            _attack("a loop in C that does not end", "sum(range(10**13))"),
-            _attack("the signal that is ignored", """
-import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)
-while True: pass
-"""),
         ],
-        lambda: guards.patched((Sandbox, "_after_trap", _keeping)),
+        lambda: guards.patched((LiveGuest, "recover", _keeping)),
         in_depth=[
             Attack("recursion", "def f(): f()\nf()", _BEFORE),
             Attack("recursion without a limit", "import json; json.loads('[' * 10**6)", _BEFORE),
@@ -81,4 +82,18 @@ while True: pass
             Attack("deep source", "compile('(' * 10**5 + ')' * 10**5, 'x', 'eval')", _BEFORE),
             Attack("a fault on purpose", "import faulthandler; faulthandler._sigsegv()", _BEFORE),
         ],
+    )  # fmt: skip
+
+
+class TestRunForEver(AttackTests):
+    family = Family(
+        _EndlessScene,
+        [
+            _attack("a loop in C that does not end", "sum(range(10**13))"),
+            _attack("the signal that is ignored", """
+import signal; signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+while True: pass
+"""),
+        ],
+        lambda: guards.patched((LiveGuest, "recover", _keeping)),
     )  # fmt: skip

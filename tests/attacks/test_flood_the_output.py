@@ -8,7 +8,7 @@ from typing import Any
 from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene, quietly
 from wasm_kernel import InputRequest, SandboxResult, Stream
-from wasm_kernel.host import sandbox as sandbox_module
+from wasm_kernel.host.runtime import live_guest
 
 _STREAM, _DISPLAY, _REPLY = 20_000, 50_000, 1 << 20
 _NOTICE = 300  # one sentence each says that something was dropped
@@ -25,7 +25,7 @@ class _OutputScene(Scene):
 
     def __init__(self, folder: Any, guarded: bool) -> None:
         super().__init__(folder, guarded)
-        self.stack.enter_context(guards.patched((sandbox_module, "_REPLY_ROOM", _REPLY if guarded else 100 * _REPLY)))
+        self.stack.enter_context(guards.patched((live_guest, "_REPLY_ROOM", _REPLY if guarded else 100 * _REPLY)))
 
     def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
         streamed = {"stdout": 0, "stderr": 0}

@@ -8,8 +8,7 @@ from typing import Any
 from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene, quietly
 from wasm_kernel import ExecutionPolicy, GuestError, SandboxResult
-from wasm_kernel.host import sandbox as sandbox_module
-from wasm_kernel.host import verdict
+from wasm_kernel.host.runtime import executions, verdict
 from wasm_kernel.model import outcome as outcomes
 
 _real_judge = verdict.judge
@@ -57,9 +56,9 @@ def _believed_error(reply: dict[str, Any]) -> GuestError | None:
 
 def _unchecked() -> Any:
     return guards.patched(
-        (sandbox_module, "integer", lambda value: value),
-        (sandbox_module, "_number", lambda value: value),
-        (sandbox_module, "judge", _believing_judge),
+        (executions, "integer", lambda value: value),
+        (executions, "_seconds", lambda value: value),
+        (executions, "judge", _believing_judge),
         (verdict, "integer", lambda value: value),
         (verdict, "_error_of", _believed_error),
     )

@@ -11,8 +11,9 @@ import pytest
 
 from tests.attacks import guards, raw_guest
 from tests.attacks.raw_guest import ALL_RIGHTS, APP, BUFFER, IOVEC, OUT, PATH, PATH2, SIZE, RawGuest
-from wasm_kernel.host import image, interposer
-from wasm_kernel.host.engine import WASI, Trapped
+from wasm_kernel.host.image import image
+from wasm_kernel.host.runtime import interposer
+from wasm_kernel.host.runtime.engine import WASI, Trapped
 
 _SECRET = b"sesame"
 _NAME = interposer.HIDDEN[0]

@@ -15,8 +15,9 @@ from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene, all_entries, empty, everything_said, quietly
 from tests.attacks.hidden_scene import LISTED
 from wasm_kernel import ConfigurationError, SandboxResult, create_sandbox, create_session_sandbox, get_session_sandbox
-from wasm_kernel.host import ledger
-from wasm_kernel.host.interposer import Interposer
+from wasm_kernel.host.disk.locks import SessionLock, is_live, lock_session
+from wasm_kernel.host.disk.records import write_record
+from wasm_kernel.host.runtime.interposer import Interposer
 from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.records import new_record
 
@@ -29,7 +30,7 @@ class _SessionsScene(Scene):
 
     def __init__(self, folder: Path, guarded: bool) -> None:
         self._secret = f"sesame-{secrets.token_hex(16)}"
-        self._locks: list[ledger.SessionLock] = []
+        self._locks: list[SessionLock] = []
         self._before: dict[str, bytes] = {}
         super().__init__(folder, guarded)
         self.stack.callback(self._release)
@@ -48,8 +49,8 @@ class _SessionsScene(Scene):
             folder.mkdir()
             (folder / "notes.txt").write_text(self._secret)
             (folder / "empty").mkdir()
-            ledger.write_record(folder, new_record(name, datetime.now(UTC)), sync=False)
-            self._locks.append(ledger.lock_session(self.workspace, name))
+            write_record(folder, new_record(name, datetime.now(UTC)), sync=False)
+            self._locks.append(lock_session(self.workspace, name))
         self._before = self._look()
 
     def _look(self) -> dict[str, bytes]:
@@ -70,7 +71,7 @@ class _SessionsScene(Scene):
             for name in self._before.keys() | now.keys()
             if now.get(name) != self._before.get(name)
         ]
-        if not all(ledger.is_live(self.workspace, name) for name in (_UUID, _NAMED)):
+        if not all(is_live(self.workspace, name) for name in (_UUID, _NAMED)):
             found.append("a live session does not look live")
         if self._secret in everything_said(result):
             found.append("the guest said the secret")

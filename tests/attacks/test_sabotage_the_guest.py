@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene, Verdict, quietly
 from wasm_kernel import BaseSandbox, SandboxResult
-from wasm_kernel.host.sandbox import Sandbox
+from wasm_kernel.host.runtime.live_guest import LiveGuest
+from wasm_kernel.host.runtime.sandbox import Sandbox
 
 
 class _SabotageScene(Scene):
@@ -31,13 +32,13 @@ class _SabotageScene(Scene):
         return verdict
 
 
-_real_drop_instance = Sandbox._drop_instance
+_real_drop_instance = LiveGuest.drop_instance
 
 
-def _keeping(self: Sandbox) -> None:
+def _keeping(self: LiveGuest) -> None:
     """A guest that gave no reply, or trapped, is not put back."""
-    if self._instance is not None and not self._closed:
-        self._rest = self._instance.keep()
+    if self.instance is not None and not self.closed:
+        self.state.kept(self.instance.keep())
     _real_drop_instance(self)
 
 
@@ -105,7 +106,7 @@ class TestSabotageTheGuest(AttackTests):
     family = Family(
         _SabotageScene,
         [Attack(name, quietly(code, _WORDS)) for name, code in _ATTACKS.items()],
-        lambda: guards.patched((Sandbox, "reset", lambda self: None), (Sandbox, "_drop_instance", _keeping)),
+        lambda: guards.patched((Sandbox, "reset", lambda self: None), (LiveGuest, "drop_instance", _keeping)),
         in_depth=[
             Attack("only stdout closed", quietly("os.close(1)", _WORDS)),
             Attack("descriptors written", quietly(_EACH.format("os.write(i, b'x')"), _WORDS)),

@@ -12,7 +12,7 @@ from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene, quietly
 from wasm_kernel import SandboxResult, Stream
 from wasm_kernel.guest import wire
-from wasm_kernel.host.capture import Notice
+from wasm_kernel.host.runtime.output_buffer import Notice
 
 _CAP = 8 << 20
 _DEEPEST = 250

@@ -15,7 +15,7 @@ import wasmtime
 from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene, everything_said, quietly
 from wasm_kernel import BaseSandbox, SandboxResult, create_sandbox
-from wasm_kernel.host import interposer, scratch
+from wasm_kernel.host.runtime import interposer, scratch
 
 # ---- the environment
 
@@ -46,7 +46,7 @@ class _EnvironmentScene(Scene):
         return found
 
     def _guest_memory(self) -> bytes:
-        instance = self.sandbox._sandbox._instance
+        instance = self.sandbox._sandbox._guest.instance
         assert instance is not None
         return ctypes.string_at(*instance.memory_span)
 
@@ -178,7 +178,7 @@ class _NeighbourScene(Scene):
         self.stack.close()
         self._neighbour = create_sandbox(workspace=self.folder / "neighbour")
         self.stack.callback(self._neighbour.close)
-        theirs = self._neighbour._sandbox._scratch
+        theirs = self._neighbour._sandbox.scratch
         self._file = theirs / "secret.txt"
         if self.guarded:
             return super()._create()

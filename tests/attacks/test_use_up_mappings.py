@@ -11,7 +11,7 @@ import pytest
 
 from tests.attacks import guards
 from wasm_kernel import BaseSandbox, ExecutionPolicy, create_sandbox
-from wasm_kernel.host import memory
+from wasm_kernel.host.runtime import mappings
 
 _NO_END = 1 << 40
 _SLACK = 600  # libraries, threads, and what a guest has anyway
@@ -52,18 +52,18 @@ def test_a_guest_has_a_share(tmp_path: Path, code: str) -> None:
     with _guest(tmp_path) as sandbox:
         before = _mappings()
         _run(sandbox, code)
-        assert _mappings() - before < memory.MOST_MAPPINGS + _SLACK
+        assert _mappings() - before < mappings.MOST_MAPPINGS + _SLACK
         wanted = sandbox.execute("print(a.sum())").stdout
         # Laid over a new instance it is the same, and no more.
         assert sandbox.execute("import os; os.abort()").outcome.state_lost
         assert sandbox.execute("print(a.sum())").stdout == wanted
-        assert _mappings() - before < memory.MOST_MAPPINGS + _SLACK
+        assert _mappings() - before < mappings.MOST_MAPPINGS + _SLACK
 
 
 @pytest.mark.parametrize("code", _ATTACKS.values(), ids=_ATTACKS)
 def test_it_is_seen_without_the_guard(tmp_path: Path, code: str) -> None:
     with (
-        guards.patched((memory, "MOST_MAPPINGS", _NO_END), (memory.Mappings, "most_together", _NO_END)),
+        guards.patched((mappings, "MOST_MAPPINGS", _NO_END), (mappings.Mappings, "most_together", _NO_END)),
         _guest(tmp_path) as sandbox,
     ):
         before = _mappings()
@@ -76,7 +76,7 @@ def test_all_guests_together_have_a_share(tmp_path: Path) -> None:
     code = "a = pages(17 * 1000).reshape(-1, 17, 4096); a[:, :16] = 7"
     share = 3000
     with ExitStack() as stack:
-        stack.enter_context(guards.patched((memory.Mappings, "most_together", share)))
+        stack.enter_context(guards.patched((mappings.Mappings, "most_together", share)))
         before = _mappings()
         for number in range(3):
             sandbox = stack.enter_context(_guest(tmp_path / str(number)))

@@ -33,7 +33,7 @@ from wasm_kernel import (
     restore_snapshot,
     write_session_file,
 )
-from wasm_kernel.host import interposer
+from wasm_kernel.host.runtime import interposer
 
 PATIENCE = 20.0  # seconds; the other end of a FIFO never comes
 WAYS = {

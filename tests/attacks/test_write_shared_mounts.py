@@ -16,8 +16,8 @@ from typing import Any
 from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene, empty, quietly
 from wasm_kernel import BaseSandbox, SandboxResult
-from wasm_kernel.host import image
-from wasm_kernel.host.engine import Mount
+from wasm_kernel.host.image import image
+from wasm_kernel.host.runtime.engine import Mount
 
 _SHARED = ["/usr/local/lib", "/site", "/kernel", "/dev", "/packages"]
 _real_mounts = image.Image.mounts

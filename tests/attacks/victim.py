@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from wasm_kernel import create_sandbox
-from wasm_kernel.host import engine
+from wasm_kernel.host.runtime import engine
 
 _LAST_WORDS = "LAST WORDS "
 
@@ -53,7 +53,7 @@ def main() -> None:
     problems: list[str] = []
     threading.excepthook = lambda problem: problems.append(repr(problem.exc_value)[:200])
     sandbox = create_sandbox(workspace=order["folder"])
-    scratch = sandbox._sandbox._scratch
+    scratch = sandbox._sandbox.scratch
     sandbox.execute("1")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for i, cell in enumerate(order["cells"]):

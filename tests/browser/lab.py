@@ -11,7 +11,6 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -104,7 +103,6 @@ def running_lab(folder: Path, log: Path, app: str = "jupyterlab", **extra: Any) 
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=listen_to_interrupts,
         )
     try:
         info = folder / "runtime" / f"jpserver-{server.pid}.json"
@@ -133,11 +131,6 @@ def write_settings(folder: Path) -> None:
         file = folder / "@jupyterlab" / f"{name}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(values))
-
-
-def listen_to_interrupts() -> None:
-    """In a process about to start something."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it, and so would all kernels
 
 
 def _address(server: subprocess.Popen[bytes], info: Path, log: Path) -> str:
@@ -374,10 +367,25 @@ class Notebook:
         )
 
     def reload(self) -> None:
-        """Reload the page: Lab opens what was open."""
+        """Reload the page: Lab opens what was open.
+
+        It would also open what the page's address names, some time later, perhaps when a test has closed it again. So the
+        address loses that, as soon as Lab has written down what is open. (Jupyter Notebook goes by the address alone.)
+        """
+        if "/lab/tree/" in self.page.url:
+            end = time.monotonic() + PATIENCE
+            while f"notebook:{self.name}" not in self._layout():
+                assert time.monotonic() < end, "Lab does not write down what is open"
+                time.sleep(0.1)
+            self.page.evaluate("() => history.replaceState(null, '', location.pathname.split('/tree/')[0])")
         self.page.reload(wait_until="domcontentloaded")
         _wait_for_lab(self.page)
         self.panel.wait_for()
+
+    def _layout(self) -> str:
+        """What Lab would open after a reload, as the server knows it."""
+        script = "() => jupyterapp.serviceManager.workspaces.fetch('default').then(w => w.data['layout-restorer:data'])"
+        return json.dumps(self.page.evaluate(script))
 
     def theme(self, name: str) -> None:
         """Settings → Theme."""

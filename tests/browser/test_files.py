@@ -229,11 +229,11 @@ def test_sounds_documents_and_tables(notebook: Make) -> None:
             _wait_for_pdf_viewer(nb.page, source)
         nb.screenshot(f"files_{name.replace('.', '_')}")
     files.choose("page.pdf")
-    expect(files.preview).to_contain_text("no PDF")
+    expect(files.preview).to_contain_text("not a PDF")
     expect(files.preview.locator("object")).to_have_count(0)
     files.choose("drawing.svg")
     expect(files.preview.locator("pre")).to_contain_text("<circle")
-    files.preview.get_by_role("button", name="Draw it").click()
+    files.preview.get_by_role("button", name="Draw").click()
     nb.page.wait_for_function("i => i.naturalWidth === 90", arg=files.preview.locator("img").element_handle())
     nb.screenshot("files_drawing")
     files.choose("base.db")
@@ -276,7 +276,7 @@ def test_large_file_down_and_up(files: Files, tmp_path: Path) -> None:
     large, inside = tmp_path / "large.bin", nb.folder / "inside.bin"
     large.write_bytes(os.urandom(1 << 20) * 150)
     shutil.copyfile(large, inside)
-    files.press("Look again")
+    files.press("Refresh")
     files.choose("inside.bin")
     with nb.page.expect_download() as waiting:
         files.root.locator(".wk-link a").click()
@@ -313,7 +313,7 @@ def test_upload_asks_before_it_replaces_and_heeds_the_quota(files: Files, tmp_pa
     sent: list[str] = []
     nb.page.on("request", lambda r: sent.append(r.url) if r.method == "PUT" and "wasm-kernel" in r.url else None)
     page.locator("input[type=file]").set_input_files(tmp_path / "huge.bin")
-    expect(page.locator("#message")).to_contain_text("30.0 MB do not fit")
+    expect(page.locator("#message")).to_contain_text("30.0 MB is too much")
     nb.screenshot("files_quota")
     assert not sent
     assert not (nb.folder / "huge.bin").exists()
@@ -366,7 +366,7 @@ def test_new_folder_rename_move_and_delete(files: Files) -> None:
     files.choose("results", "cities.csv")
     files.list.press("Delete")
     expect(files.panel).to_contain_text("Delete 2 items?")
-    expect(files.panel).to_contain_text("Cannot be brought back")  # no cell has run since
+    expect(files.panel).to_contain_text("Cannot be undone")  # no cell has run since
     expect(files.panel).to_contain_text("results/read me.md.")
     nb.screenshot("files_delete")
     files.answer("Cancel")
@@ -380,7 +380,7 @@ def test_new_folder_rename_move_and_delete(files: Files) -> None:
     assert not (nb.folder / "results").exists()
     files.press("New folder")
     files.panel.locator("input").fill("../out")
-    files.answer("Make folder")
+    files.answer("Create")
     expect(files.root.get_by_role("alert")).to_contain_text("without a slash")
 
 
@@ -459,7 +459,7 @@ def test_names_and_contents_do_nothing(notebook: Make) -> None:
     files = Files(nb, 1)
     title = files.preview.locator(".wk-title")
 
-    questions = (("Rename", "New name of"), ("Move", "Move "), ("Delete", "Delete 1 item"))
+    questions = (("Rename", "New name for"), ("Move", "Move "), ("Delete", "Delete 1 item"))
 
     def try_everything(*questions: tuple[str, str]) -> None:
         before = ""
@@ -496,7 +496,7 @@ def test_ten_thousand_files(notebook: Make) -> None:
     files = Files(nb, 1)
     expect(files.list.locator("option")).to_have_count(200)
     expect(files.root).to_contain_text("1–200 of 10,000 items")
-    files.press("The next page")
+    files.press("Next page")
     expect(files.row("00200.txt")).to_have_count(1)
     files.root.get_by_placeholder("Filter").fill("*99.txt")
     expect(files.list.locator("option")).to_have_count(100)
@@ -563,7 +563,7 @@ def test_without_the_server_extension(
             with nb.page.expect_file_chooser() as asked:
                 files.answer(r"Choose files.*")
             asked.value.set_files(tmp_path / "cities.csv")
-            expect(files.panel).to_contain_text("There already: cities.csv")
+            expect(files.panel).to_contain_text("Already exists: cities.csv")
             nb.screenshot("files_bare")
             files.answer("Keep both")
             expect(files.row("cities (2).csv")).to_have_count(1)

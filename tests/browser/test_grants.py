@@ -23,7 +23,7 @@ def test_a_prune_is_asked_about_and_done_after_yes(notebook: Make) -> None:
     number = nb.start(code)
     expect(nb.box(number)).to_be_visible()
     prompt = nb.output(number).locator(".jp-Stdin-prompt").inner_text()
-    assert prompt.startswith("[wasm-kernel] The text of this cell wants to delete 1 session, ")
+    assert prompt.startswith("[wasm-kernel] This cell wants to delete 1 session, ")
     assert old.name in prompt
     assert "'My <b>thesis</b>�yes'" in prompt
     nb.screenshot("grants-question")

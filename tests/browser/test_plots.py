@@ -32,7 +32,7 @@ def _installed(notebook: Make, package: str, *cells: str) -> Notebook:
     nb.command("notebook:run-all-cells")
     nb.wait_until_done(0)
     said = nb.text(0)
-    if "Installed" not in said and "Already there" not in said:
+    if "Installed" not in said and "Already installed" not in said:
         pytest.skip(f"{package} cannot be installed here: {said[:300]}")
     nb.wait_until_done()
     return nb

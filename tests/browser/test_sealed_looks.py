@@ -77,7 +77,7 @@ _SHOW_ALONE = """cell => {
 }"""
 # Without what is another's in another session: numbers, ids, paths, and whether it is sealed.
 _SAME_TEXT = """output => {
-    const changing = /[0-9a-f]{6,}|\\d+( s)?|\\/\\S+|sealed|shown as they are/g;
+    const changing = /[0-9a-f]{6,}|\\d+( s)?|\\/\\S+|sealed|unsealed/g;
     const walker = document.createTreeWalker(output, NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) walker.currentNode.data = walker.currentNode.data.replace(changing, '0');
 }"""

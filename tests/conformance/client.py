@@ -173,7 +173,9 @@ class Kernel:
         session.send(socket, message, buffers=buffers)
         return message["header"]["msg_id"]
 
-    def ask(self, kind: str, content: Message | None = None, channel: str = "shell", timeout: float = 10) -> Message:
+    def ask(
+        self, kind: str, content: Message | None = None, channel: str = "shell", timeout: float = PATIENCE
+    ) -> Message:
         """The content of the reply to a request."""
         return self.reply_to(self.send(kind, content, channel), channel, timeout)["content"]
 
@@ -205,7 +207,7 @@ class Kernel:
                 return message
 
 
-def eventually(condition: Any, within: float = 10.0) -> bool:
+def eventually(condition: Any, within: float = PATIENCE) -> bool:
     """Whether something comes true soon."""
     end = time.monotonic() + within
     while not condition():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -89,6 +90,7 @@ def reach(encrypted: Encrypted, port: str, server_key: bytes | None, *, answered
     """Whether a socket of one's own is let in by the kernel, and whether it hears anything."""
     with zmq.Context() as context, context.socket(CHANNELS[port]) as socket:
         socket.linger = 0
+        socket.sndtimeo = int(PATIENCE * 1000) if answered else 1000  # who was refused already has nobody to send to
         if server_key is not None:
             socket.curve_publickey, socket.curve_secretkey = zmq.curve_keypair()
             socket.curve_serverkey = server_key
@@ -97,10 +99,11 @@ def reach(encrypted: Encrypted, port: str, server_key: bytes | None, *, answered
         with socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED) as monitor:
             socket.connect(encrypted.manager._make_url(port.removesuffix("_port")))
             session = encrypted.client.session
-            if port == "hb_port":
-                socket.send(b"ping", zmq.DONTWAIT)
-            elif port != "iopub_port":
-                session.send(socket, session.msg("kernel_info_request"))
+            with contextlib.suppress(zmq.Again):
+                if port == "hb_port":
+                    socket.send(b"ping")
+                elif port != "iopub_port":
+                    session.send(socket, session.msg("kernel_info_request"))
             encrypted.ok("print('something to hear')")
             heard = bool(socket.poll(PATIENCE * 1000 if answered else 1000))
             let_in = bool(monitor.poll(0))

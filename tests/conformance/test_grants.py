@@ -18,7 +18,7 @@ from nbclient.exceptions import CellExecutionError
 from tests.conformance.client import Cell, Kernel
 from tests.sessions.helpers import make_session
 from wasm_kernel import fork_session, import_session
-from wasm_kernel.host.ledger import read_record
+from wasm_kernel.host.disk.records import read_record
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Start = Callable[..., Kernel]
@@ -62,7 +62,7 @@ def test_a_question_names_exactly_what_will_happen(
     prompt, _ = asked(kernel, "%session export mine.zip", "no")
     assert str(tmp_path / "mine.zip") in prompt
     prompt, _ = asked(kernel, "%session trust on", "no")
-    assert "scripts in them act in your browser as you" in prompt
+    assert "scripts in them then act in your browser as you" in prompt
     assert info(kernel)["grants"] == []
 
 
@@ -138,10 +138,10 @@ def test_trust_is_kept_and_ends(start: Start) -> None:
     kernel.stop()
     again = start(WASM_KERNEL_SESSION="mine")
     assert info(again)["trusted"] is True
-    assert "shown as they are" in again.ok("%session").said
+    assert "unsealed" in again.ok("%session").said
     again.ok("%session undo")
     assert info(again)["trusted"] is True
-    assert "sealed from now on" in again.ok("%session trust off").said
+    assert "Outputs are sealed from now on" in again.ok("%session trust off").said
     assert info(again)["trusted"] is False
     assert not again.run("%session trust on").ok, "it is asked for anew"
     again.ok("%session trust on", answers=YES)
@@ -219,14 +219,14 @@ def test_the_environment_grants_and_its_mistakes_are_told(start: Start) -> None:
     kernel = start(WASM_KERNEL_GRANTS="prune,trust,evrything")
     make_session(kernel.root, 48)
     assert (
-        "WASM_KERNEL_GRANTS: there is no grant 'evrything'; there are trust, attach"
+        "WASM_KERNEL_GRANTS: there is no grant 'evrything'; the grants are trust, attach"
         in kernel.ok("%prune --older-than 24h --yes").said
     )
     assert info(kernel)["trusted"] is False
     kernel.ok("%session trust on")
     assert info(kernel)["trusted"] is True
     assert "by the configuration" in kernel.ok("%session grants").said
-    assert "take it out of" in kernel.run("%session revoke prune").said
+    assert "remove it from" in kernel.run("%session revoke prune").said
     assert info(kernel)["trusted"] is True
     assert not kernel.run("%session export out.zip").ok
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +79,16 @@ def test_info_is_plain_data_without_paths_of_the_host(kernel: Kernel) -> None:
         assert "/home" not in str(value(kernel))
 
 
+def test_info_counts_what_the_guest_is_held_to(kernel: Kernel) -> None:
+    """Its /tmp, too."""
+    kernel.ok("s = %session info")
+    before = value(kernel)["disk_bytes"]
+    kernel.ok("open('/tmp/big', 'wb').write(bytes(3 << 20))")
+    kernel.ok("s = %session info")
+    assert value(kernel)["disk_bytes"] >= before + (3 << 20)
+    kernel.ok("import os; os.remove('/tmp/big')")
+
+
 def test_an_assigned_answer_is_not_shown(kernel: Kernel) -> None:
     assert kernel.ok("s = %session info").kinds == []
     assert kernel.ok("%session info\nNone").kinds == ["display_data"]
@@ -104,11 +113,9 @@ def test_limits_are_shown_and_changed(start: Start) -> None:
     assert (
         "1.0 s" in shown(kernel.ok("%session limits timeout=1 memory=1G")) or "1 s" in kernel.ok("%session limits").said
     )
-    started = time.monotonic()
     cell = kernel.run("while True: pass")
     assert cell.reply["ename"] == "TimeoutError"
     assert "%session limits timeout=" in cell.said
-    assert time.monotonic() - started < 5
     assert kernel.run("kept").result == "1", "changing limits keeps variables"
     kernel.ok("s = %session limits")
     assert value(kernel)["memory"] == 1 << 30
@@ -191,7 +198,7 @@ def test_export_writes_one_file(start: Start, tmp_path: Path, monkeypatch: pytes
     kernel.ok("%session export out.zip", answers=("yes",))
     with zipfile.ZipFile(tmp_path / "out.zip") as archive:
         assert any(name.endswith("result.csv") for name in archive.namelist())
-    assert "there already" in kernel.run("%session export out.zip").said
+    assert "already exists" in kernel.run("%session export out.zip").said
     for bad in ("../x.zip", "/tmp/x.zip", ".hidden.zip", "a/b.zip"):
         assert "plain file name" in kernel.run(f"%session export {bad}").said
 
@@ -270,7 +277,7 @@ def test_a_module_in_app_cannot_start_one(kernel: Kernel) -> None:
         "def go(): return get_ipython().run_line_magic('session', 'rename stolen')"
     )
     cell = kernel.run("import evil; evil.go()")
-    assert "only where it stands in the text" in cell.said
+    assert "only when it is written in a notebook cell" in cell.said
     kernel.ok("s = %session info")
     assert value(kernel)["title"] == "untouched"
 
@@ -397,7 +404,7 @@ def test_a_cell_of_magics_works_while_the_guest_is_broken(start: Start) -> None:
 
 def test_a_loop_has_a_magic_done_a_hundred_times_at_most(kernel: Kernel) -> None:
     cell = kernel.run("for n in range(1200):\n    s = %session watch")
-    assert "done 100 times in this cell" in cell.said
+    assert "run 100 times in this cell" in cell.said
     assert kernel.run("n").result == "100"
     assert kernel.ok("for n in range(100):\n    s = %session watch").ok, "each cell begins anew"
 
@@ -405,7 +412,7 @@ def test_a_loop_has_a_magic_done_a_hundred_times_at_most(kernel: Kernel) -> None
 def test_a_magic_is_done_as_often_as_it_stands_there(kernel: Kernel) -> None:
     again = "get_ipython().run_line_magic('ses' + 'sion', 'watch')"
     cell = kernel.run(f"%session watch\n{again}\nprint('on')")
-    assert "%session watch was done once in this cell" in cell.said
+    assert "%session watch has run once in this cell" in cell.said
     assert "on\n" not in cell.stdout
     assert kernel.ok("%session watch\nNone\n%session watch").kinds == ["display_data"] * 2
 
@@ -415,7 +422,7 @@ def test_magics_that_time_a_magic(kernel: Kernel) -> None:
     assert "display_data" in cell.kinds
     assert "Wall time" in cell.stdout or "CPU times" in cell.stdout
     assert "loop" in kernel.ok("%timeit -n 3 -r 2 %session watch").stdout
-    assert "done 100 times" in kernel.run("%timeit -n 60 -r 2 %session watch").said
+    assert "run 100 times" in kernel.run("%timeit -n 60 -r 2 %session watch").said
     kernel.ok("%%timeit -n 3 -r 2\ns = %session info")
 
 
@@ -424,9 +431,9 @@ def test_what_replaces_the_guest_is_done_once(start: Start) -> None:
     for n in range(4):
         kernel.ok(f"x = {n}")
     for text in ("%session undo\nx = 9\n%session undo", "%%timeit -n 1 -r 1\n%session undo", "%timeit %session undo"):
-        assert "must be the last line of its cell, and stand there only once" in kernel.run(text).said
+        assert "must be the last line of its cell, and occur only once" in kernel.run(text).said
     cell = kernel.run("y = 1\nm = get_ipython().run_line_magic\nm('ses' + 'sion', 'undo')\n%session undo")
-    assert "was done once in this cell" in cell.said
+    assert "has run once in this cell" in cell.said
     kernel.ok("x = 10\ny = 1\n%session undo")
     assert kernel.run("x").result == "3"
 

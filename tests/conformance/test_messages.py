@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.conformance.client import Kernel, eventually
+from tests.conformance.client import PATIENCE, Kernel, eventually
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SEALED = False  # what sealing changes is tested in kernel/seal
@@ -44,9 +44,7 @@ def test_interrupt_ends_a_cell_and_keeps_its_variables(kernel: Kernel, code: str
     kernel.wait_for("stream", "go")
     time.sleep(0.1)
     kernel.manager.interrupt_kernel()
-    asked = time.monotonic()
     cell = kernel.finish(running)
-    assert time.monotonic() - asked < 3
     assert cell.reply["ename"] == "KeyboardInterrupt"
     assert len(cell.of("error")) == 1
     assert kernel.run("before").result == "5"
@@ -66,7 +64,7 @@ def test_an_interrupted_await_can_clean_up_and_shows_the_cells_own_line(kernel: 
 
 def test_interrupt_ends_input(kernel: Kernel) -> None:
     running = kernel.start("input('name? ')", allow_stdin=True)
-    kernel.client.get_stdin_msg(timeout=10)
+    kernel.client.get_stdin_msg(timeout=PATIENCE)
     kernel.manager.interrupt_kernel()
     assert kernel.finish(running).reply["ename"] == "KeyboardInterrupt"
     assert kernel.run("input('? ')", answers=("works",)).result == "'works'"
@@ -85,6 +83,15 @@ def test_sigint_interrupts_too(kernel: Kernel) -> None:
     assert kernel.finish(running).reply["ename"] == "KeyboardInterrupt"
 
 
+def test_so_it_does_when_the_server_is_a_background_job_that_ignores_it(start: Start) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        kernel = start()  # a child ignores what its parent ignored
+    finally:
+        signal.signal(signal.SIGINT, before)
+    test_sigint_interrupts_too(kernel)
+
+
 def test_interrupt_request_gets_a_reply(kernel: Kernel) -> None:
     assert kernel.ask("interrupt_request", channel="control") == {"status": "ok"}
 
@@ -94,7 +101,7 @@ def test_interrupt_request_gets_a_reply(kernel: Kernel) -> None:
 
 def test_input_shows_its_prompt_and_returns_the_line(kernel: Kernel) -> None:
     running = kernel.start("name = input('Who? ')\nprint(name[::-1])", allow_stdin=True)
-    asked = kernel.client.get_stdin_msg(timeout=10)
+    asked = kernel.client.get_stdin_msg(timeout=PATIENCE)
     assert asked["content"] == {"prompt": "Who? ", "password": False}
     assert asked["parent_header"]["msg_id"] == running
     kernel.client.input("Zoë ☃")
@@ -103,7 +110,7 @@ def test_input_shows_its_prompt_and_returns_the_line(kernel: Kernel) -> None:
 
 def test_getpass_asks_for_a_password(kernel: Kernel) -> None:
     running = kernel.start("import getpass; p = getpass.getpass('Key: '); p", allow_stdin=True)
-    assert kernel.client.get_stdin_msg(timeout=10)["content"] == {"prompt": "Key: ", "password": True}
+    assert kernel.client.get_stdin_msg(timeout=PATIENCE)["content"] == {"prompt": "Key: ", "password": True}
     kernel.client.input("s3cret")
     assert kernel.finish(running).result == "'s3cret'"
 
@@ -260,10 +267,12 @@ def test_stdout_and_stderr_arrive_in_the_order_they_were_written(kernel: Kernel)
 
 
 def test_output_comes_while_the_cell_runs(kernel: Kernel) -> None:
-    running = kernel.start("import time\nprint('early', end='')\ntime.sleep(1.5)\nprint('late')")
-    started = time.monotonic()
-    kernel.wait_for("stream", "early")
-    assert time.monotonic() - started < 1
+    running = kernel.start(
+        "import os, time\nprint('early', end='')\nwhile not os.path.exists('go'): time.sleep(0.05)\nprint('late')"
+    )
+    kernel.wait_for("stream", "early")  # it has not ended: it waits for us
+    (folder,) = [p for p in kernel.root.iterdir() if p.name != ".wasm-kernel"]
+    (folder / "go").touch()
     assert kernel.finish(running).stdout == "earlylate\n"
 
 
@@ -345,7 +354,7 @@ def test_an_empty_cell_is_ok(kernel: Kernel) -> None:
 
 @pytest.fixture
 def busy(kernel: Kernel):
-    running = kernel.start("print('go')\nimport time\ntime.sleep(60)")
+    running = kernel.start("print('go')\nimport time\ntime.sleep(1000)")
     kernel.wait_for("stream", "go")
     yield kernel
     kernel.manager.interrupt_kernel()
@@ -354,16 +363,16 @@ def busy(kernel: Kernel):
 
 @pytest.mark.parametrize("kind", ["kernel_info_request", "usage_request"])
 def test_control_is_answered_while_a_cell_runs(busy: Kernel, kind: str) -> None:
-    assert busy.ask(kind, channel="control", timeout=2)
+    assert busy.ask(kind, channel="control")
 
 
 def test_small_questions_are_answered_while_a_cell_runs(busy: Kernel) -> None:
-    assert busy.ask("kernel_info_request", timeout=2)["status"] == "ok"
-    assert busy.ask("complete_request", {"code": "zi", "cursor_pos": 2}, timeout=2)["matches"] == []
-    assert busy.ask("inspect_request", {"code": "zip", "cursor_pos": 3, "detail_level": 0}, timeout=2)["status"] == "ok"
-    assert busy.ask("is_complete_request", {"code": "1"}, timeout=2)["status"] in ("complete", "unknown")
-    assert busy.ask("comm_info_request", timeout=2)["status"] == "ok"
-    history = busy.ask("history_request", {"hist_access_type": "tail", "n": 1, "output": False, "raw": True}, timeout=2)
+    assert busy.ask("kernel_info_request")["status"] == "ok"
+    assert busy.ask("complete_request", {"code": "zi", "cursor_pos": 2})["matches"] == []
+    assert busy.ask("inspect_request", {"code": "zip", "cursor_pos": 3, "detail_level": 0})["status"] == "ok"
+    assert busy.ask("is_complete_request", {"code": "1"})["status"] in ("complete", "unknown")
+    assert busy.ask("comm_info_request")["status"] == "ok"
+    history = busy.ask("history_request", {"hist_access_type": "tail", "n": 1, "output": False, "raw": True})
     assert history["history"]
 
 
@@ -448,11 +457,11 @@ def test_a_message_that_was_sent_before_is_refused(kernel: Kernel) -> None:
 def test_two_clients_see_the_same_outputs(kernel: Kernel) -> None:
     other = kernel.manager.blocking_client()
     other.start_channels()
-    other.wait_for_ready(timeout=10)
+    other.wait_for_ready(timeout=PATIENCE)
     cell = kernel.ok("print('to all')")
     assert cell.stdout == "to all\n"
     while True:
-        message = other.get_iopub_msg(timeout=5)
+        message = other.get_iopub_msg(timeout=PATIENCE)
         if message["msg_type"] == "stream":
             assert message["content"]["text"] == "to all\n"
             break
@@ -483,10 +492,9 @@ def test_shutdown_is_clean_twenty_times(tmp_path: Path) -> None:
         kernel = Kernel(root)
         if n % 2:
             kernel.ok("1+1")
-        process, started = kernel.manager.provisioner.process, time.monotonic()
+        process = kernel.manager.provisioner.process
         kernel.client.shutdown()
-        assert process.wait(timeout=5) == 0
-        assert time.monotonic() - started < 2
+        assert process.wait(timeout=PATIENCE) == 0
         kernel.stop()
     assert [p.name for p in root.iterdir()] == [".wasm-kernel"], "a session without files is not kept"
     assert list((root / ".wasm-kernel" / "locks").iterdir()) == [], "no lock is left"
@@ -496,10 +504,9 @@ def test_shutdown_ends_a_running_cell(start: Start) -> None:
     kernel = start()
     kernel.start("print('go')\nwhile True: pass")
     kernel.wait_for("stream", "go")
-    process, started = kernel.manager.provisioner.process, time.monotonic()
+    process = kernel.manager.provisioner.process
     kernel.client.shutdown()
-    assert process.wait(timeout=5) == 0
-    assert time.monotonic() - started < 3
+    assert process.wait(timeout=PATIENCE) == 0
 
 
 def test_a_session_with_files_is_kept_and_free_after_shutdown(start: Start) -> None:
@@ -507,7 +514,7 @@ def test_a_session_with_files_is_kept_and_free_after_shutdown(start: Start) -> N
     kernel.ok("open('mine.txt', 'w').write('x')")
     process = kernel.manager.provisioner.process
     kernel.client.shutdown()
-    process.wait(timeout=5)
+    process.wait(timeout=PATIENCE)
     (folder,) = [p for p in kernel.root.iterdir() if p.name != ".wasm-kernel"]
     again = start(WASM_KERNEL_SESSION=folder.name)
     assert again.run("open('mine.txt').read()").result == "'x'"
@@ -518,7 +525,7 @@ def test_a_signal_ends_the_kernel_cleanly(start: Start, sent: signal.Signals) ->
     kernel = start()
     process = kernel.manager.provisioner.process
     process.send_signal(sent)
-    assert process.wait(timeout=5) == 0
+    assert process.wait(timeout=PATIENCE) == 0
 
 
 def test_the_kernel_ends_when_its_parent_is_gone(tmp_path: Path) -> None:
@@ -531,7 +538,7 @@ def test_the_kernel_ends_when_its_parent_is_gone(tmp_path: Path) -> None:
     environ = {**os.environ, "WASM_KERNEL_WORKSPACE": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", parent], env=environ, stdout=subprocess.PIPE, timeout=60, check=False)
     pid = int(json.loads(done.stdout))
-    assert eventually(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie", within=5)
+    assert eventually(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie")
 
 
 # ---- what runs between cells

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from tests.conformance.client import Kernel, eventually
-from wasm_kernel.host import birth
-from wasm_kernel.host.ledger import read_record
+from wasm_kernel.host.disk.records import read_record
+from wasm_kernel.host.files import birth
 from wasm_kernel.kernel import notebook as notebooks
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.notebooks import (
@@ -416,7 +416,7 @@ def session_of(kernel: Kernel) -> str:
 def end(kernel: Kernel) -> None:
     process = kernel.manager.provisioner.process
     kernel.client.shutdown()
-    process.wait(timeout=10)
+    process.wait(timeout=60)
 
 
 def test_a_notebook_finds_its_files_again(server: Server, open_in: Any) -> None:

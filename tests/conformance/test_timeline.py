@@ -364,7 +364,7 @@ def test_a_snapshot_that_cannot_be_used_does_not_keep_the_notebook_from_opening(
     kernel = book()
     cell = kernel.ok("print('x' in globals(), open('f').read())")
     assert cell.stdout == "False f\n"
-    assert "could not be brought back" in cell.stderr
+    assert "could not be restored" in cell.stderr
     kernel.ok("y = 1")
     kernel.ok("y = 2")
     kernel.ok("%session undo")
@@ -577,3 +577,15 @@ def test_restarted_and_killed_before_the_first_cell(book: Start) -> None:
     kernel.ok("%session info")
     kill(kernel)
     assert book().ok("print('x' in globals())").stdout == "False\n"
+
+
+def test_restarted_before_anything_was_saved(book: Start) -> None:
+    """The promise of a fresh start is kept once, and not again for what is saved after it."""
+    kernel = book()
+    kernel.ok("%session info")
+    kernel.client.stop_channels()
+    kernel.manager.restart_kernel(now=False)
+    kernel.connect()
+    kernel.ok("x = 1")
+    close(kernel)
+    assert book().ok("print(x)").stdout == "1\n"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import wasm_kernel
+from wasm_kernel.host.disk.removal import sweep_temporaries
 from wasm_kernel.host.durable import PendingFile, write_file, writing
-from wasm_kernel.host.removal import sweep_temporaries
 
 
 @pytest.fixture
@@ -109,4 +109,4 @@ def test_there_is_no_other_atomic_write() -> None:
         called = {f.attr for f in calls if isinstance(f, ast.Attribute)}
         if "fsync" in called and called & {"rename", "replace"}:
             found.add(str(path.relative_to(folder)))
-    assert found == {"host/durable.py", "host/cache.py", "hub/audit.py"}
+    assert found == {"host/durable.py", "host/image/cache.py", "hub/audit.py"}

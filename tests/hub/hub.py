@@ -22,8 +22,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from tests.browser.lab import PATIENCE, Lab, listen_to_interrupts, show_lab, write_settings
-from wasm_kernel.host.cache import cache_root
+from tests.browser.lab import PATIENCE, Lab, show_lab, write_settings
+from wasm_kernel.host.image.cache import cache_root
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "jupyterhub_config.py"
 USERS = ("ann", "bob", "sam", "olga", "eve", "admin")  # sam is a student, olga an operator, eve nosy
@@ -194,7 +194,6 @@ def running_hub(folder: Path, proxy: Path, log_file: Path, **settings: str) -> I
             stdout=out,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=listen_to_interrupts,
         )
     try:
         _wait_for(process, hub)
@@ -214,8 +213,8 @@ def _wait_for(process: subprocess.Popen[bytes], hub: Hub) -> None:
         if process.poll() is not None:
             raise RuntimeError(f"JupyterHub ended with {process.returncode}:\n{hub.log[-5000:]}")
         with contextlib.suppress(OSError):  # 404 until they are up
-            _direct().open(f"{hub.url}hub/health", timeout=5).close()
-            _direct().open(f"{hub.page}static/hub.css", timeout=5).close()
+            _direct().open(f"{hub.url}hub/health", timeout=30).close()
+            _direct().open(f"{hub.page}static/hub.css", timeout=30).close()
             return
         time.sleep(0.1)
     raise TimeoutError(f"JupyterHub does not answer:\n{hub.log[-5000:]}")

@@ -26,7 +26,7 @@ def _give(folder: Path, owner: int) -> None:
 
 async def _measure(town: Town, users: list[str], breadth: int) -> None:
     service, _ = town.service(users, {"max_age": "3d", "max_sessions": 100, "warn_before": "1d"}, breadth=breadth)
-    await service.census()  # the keeper is there
+    await service.census()  # the confined worker is there
     for _ in range(ROUNDS):
         begun = time.perf_counter()
         census = await service.census(fresh=True)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from wasm_kernel.hub.audit import AuditLog, Entry, fair_share
-from wasm_kernel.hub.service import _Journal
-from wasm_kernel.hub.work import UserResult
+from wasm_kernel.hub.journal import Journal
+from wasm_kernel.hub.plan import UserResult
 
 
 def entry(number: int, **more: str) -> Entry:
@@ -196,7 +196,7 @@ def test_a_run_names_so_many_snapshots_and_no_more(path: Path) -> None:
     ids = tuple(str(uuid.uuid4()) for _ in range(30_000))
 
     async def run() -> None:
-        journal = _Journal(AuditLog(path), "schedule", "prune")
+        journal = Journal(AuditLog(path), "schedule", "prune")
         await journal.begun("eve", ids, "snapshots")
         await journal.results(UserResult("eve", snapshots=ids), {})
 

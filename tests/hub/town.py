@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import processes
 from wasm_kernel.hub.census import HubUser
-from wasm_kernel.hub.homes import Homes
 from wasm_kernel.hub.policies import Policies
-from wasm_kernel.hub.service import Arrangement, Service, Workplace
+from wasm_kernel.hub.service import Arrangement, Service
+from wasm_kernel.hub.workplace import Workplace
+from wasm_kernel.hub.workspaces.homes import Homes
 
 _numbers = itertools.count(1)
 
@@ -30,8 +33,17 @@ class Citizens:
         return self.people.get(name)
 
 
+@contextlib.contextmanager
+def town_in(folder: Path) -> Iterator[Town]:
+    """A town for a module's tests; its worker starts when one needs it, and ends with them all."""
+    town = Town(folder)
+    with processes.shared("confined_worker"):
+        yield town
+        town.homes.close()
+
+
 class Town:
-    """A folder of homes. Its keeper works for all tests of a module; every test has users of its own."""
+    """A folder of homes. Its confined worker works for all tests of a module; every test has users of its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wasm_kernel.errors import WasmKernelError
 from wasm_kernel.kernel import cells
@@ -210,11 +214,11 @@ def test_nothing_is_done_when_the_cell_has_ended() -> None:
 def test_errors_say_what_was_done_and_why_no_more() -> None:
     claims = cells.Claims(cells.read("x = 1\n%session undo"))
     assert claims.claim("session", "undo") is not None
-    with pytest.raises(WasmKernelError, match="%session undo was done once in this cell"):
+    with pytest.raises(WasmKernelError, match="%session undo has run once in this cell"):
         claims.claim("session", "undo")
     looped = cells.Claims(cells.read("while True:\n    %session undo"))
     done(looped, tries=MOST)
-    with pytest.raises(WasmKernelError, match=f"done {MOST} times in this cell, a loop or a function gets {MOST}"):
+    with pytest.raises(WasmKernelError, match=f"run {MOST} times in this cell, the most for a loop or a function"):
         looped.claim("session", "undo")
     with pytest.raises(WasmKernelError) as long:
         cells.Claims(ended=True).claim("session", "x" * 100_000)
@@ -223,7 +227,121 @@ def test_errors_say_what_was_done_and_why_no_more() -> None:
 
 def test_a_cell_that_takes_long_to_read_is_refused() -> None:
     """IPython's transformer takes time with the square of the number of such lines: 600 took 16 s."""
-    with pytest.raises(WasmKernelError, match="600 lines with magics .* a cell of their own"):
+    with pytest.raises(WasmKernelError, match="600 lines with magics .* in a separate cell"):
         cells.read("%session info\n" * 600)
     assert cells.read("%time session = 1\n" * 600) == cells.Cell()
     assert len(cells.read("x = '%s' % 1\n" * 3000 + "%session info").magics) == 1
+
+
+# ---- properties
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), max_size=30)
+BLANKS = st.sampled_from(["", " ", "\t", "    "])
+HARMLESS = st.one_of(
+    st.sampled_from(
+        [
+            "x = 1", "pass", "x = '%session undo'", 'y = """\n%session undo\n"""', "z = r'''\n  %session undo'''",
+            "# %session undo", "x = 5 # %session undo", "f'{1}%session undo'", "b'%session undo'", "print('a' '%session undo')",
+            "x = 7 %session_undo", "a = b %session", "x = (3\n%session)", "x = [1,\n%session\n]", "x = '\\\n%session undo'",
+            "y = 1 \\\n%session", "%matplotlib inline", "!echo %session undo", "%lsmagic", "x?", "%pinfo %session undo",
+            "%sessions undo", "% session undo", "%session_ undo", "%ｓession undo", "%%%session undo", "％session undo",
+            "get_ipython().run_line_magic('session', *['undo'])", "get_ipython().run_line_magic('session', line='undo')",
+            "get_ipython().run_line_magic('session', f'undo')", "get_ipython().run_line_magic('session', 'un' 'do' + '')",
+            "get_ipython().run_line_magic", "run_line_magic('session', 'undo')", "ip.run_line_magic('session', 'undo')",
+            "get_ipython.run_line_magic('session', 'undo')", "x.get_ipython().run_line_magic('session', 'undo')",
+            "get_ipython().run_line_magic(b'session', 'undo')", "get_ipython().run_cell_magic('session', 'undo', '')",
+            "get_shell().run_line_magic('session', 'undo')", "get_ipython().run_line_magic('session', 'undo', x)",
+            "get_ipython().run_line_magic(x, 'session', 'undo')", "getattr(get_ipython(), 'run_line_magic')('session', 'undo')", "get_ipython()['run_line_magic']('session', 'undo')",
+            "get_ipython().magic('session undo')", "eval('%session undo')", "%run %session undo", "%env %session undo",
+        ]
+    ),
+    TEXTS.map(repr),
+    TEXTS.map(lambda text: "# " + " ".join(text.split())),
+)  # fmt: skip
+HOLDS = {  # how a text may hold one, and how often it may then be done
+    "%session undo": 1,
+    "%session undo  ": 1,
+    "s = %session undo": 1,
+    CALL: 1,
+    f"print([{CALL}])": 1,
+    "get_ipython().run_line_magic('session',\n    'un' 'do')": 1,
+    f"a = ({CALL}, {CALL})": 2,
+    "%time %session undo": 1,
+    "if x:\n    %session undo\nelse:\n    s = %session undo": 2,
+    "if x: pass\n%session undo": 1,
+}
+
+
+@given(st.lists(HARMLESS, max_size=6))
+def test_what_only_looks_like_one_never_counts(pieces: list[str]) -> None:
+    assert times("\n".join(pieces)) == 0
+
+
+@given(st.lists(st.one_of(HARMLESS, st.sampled_from(sorted(HOLDS))), max_size=8))
+def test_it_never_counts_more_often_than_it_stands_there(pieces: list[str]) -> None:
+    """Perhaps less often: what stands before may make it part of something else."""
+    code, most = "\n".join(pieces), sum(HOLDS.get(piece, 0) for piece in pieces)
+    found = times(code)
+    assert found <= most
+    assert done(cells.Claims(cells.read(code)), tries=most + 3) == found
+
+
+PLAIN = st.one_of(st.sampled_from(["x = 1", "pass", "", "# %session undo"]), TEXTS.map(lambda text: f"x = {text!r}"))
+
+
+@given(st.lists(st.one_of(PLAIN, st.sampled_from(sorted(HOLDS))), max_size=8))
+def test_it_counts_as_often_as_it_stands_there_between_plain_statements(pieces: list[str]) -> None:
+    assert times("\n".join(pieces)) == sum(HOLDS.get(piece, 0) for piece in pieces)
+
+
+SEPARATORS = st.sampled_from(["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\n"])
+
+
+@pytest.mark.filterwarnings("ignore:.make_tokens_by_line:UserWarning")
+@given(TEXTS, SEPARATORS, BLANKS, st.sampled_from(["%session undo", CALL, f"%time {CALL}"]))
+def test_what_is_a_string_to_python_is_none_to_us(text: str, separator: str, blank: str, magic: str) -> None:
+    """Also where IPython sees the end of a line and Python does not."""
+    inner = f"{text}{separator}{blank}{magic}{separator}"
+    for code in (f'x = """{inner}"""', f"x = ('a', \"{inner}\")", f"x = 1  # {inner}"):
+        try:
+            calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+        except (SyntaxError, ValueError):
+            continue
+        assert calls or times(code) == 0
+
+
+@given(TEXTS, TEXTS, BLANKS)
+def test_any_text_in_a_string_or_a_comment_or_another_cell_is_only_text(before: str, after: str, blank: str) -> None:
+    text = f"{before}\n{blank}%session undo\n{after}"
+    assert times(f"x = {text!r}") == 0
+    assert times("".join(f"# {line}\n" for line in text.splitlines())) == 0
+    assert times(f"x = {ascii(CALL + text)}; exec(x)") == 0
+    assert times(f"%%writefile f\n{text}") == 0
+    assert times(f"%%html\n{text}") == 0
+
+
+@given(TEXTS)
+def test_a_claim_is_for_the_very_line(line: str) -> None:
+    claims = cells.Claims(cells.read("%session undo"))
+    if line != "undo":
+        assert claims.claim("session", line) is None
+    assert claims.claim("prune", "undo") is None and claims.claim("", "session undo") is None
+    assert claims.claim("session", "undo") is not None, "a try for something else uses nothing up"
+
+
+@pytest.mark.filterwarnings("ignore:.make_tokens_by_line:UserWarning")
+@given(st.text(max_size=200))
+def test_any_text_at_all_is_read_without_a_mishap(code: str) -> None:
+    for text in (code, f"{code}\n%session undo", f"%session undo\n{code}", f"%%time\n{code}%session undo"):
+        try:
+            cell = cells.read(text)
+        except WasmKernelError:
+            continue
+        assert cell.times("session", "undo") <= text.count("undo") * (MOST + 1)
+
+
+@pytest.mark.parametrize("line", ["undo", "%session undo", "", "\\", "'", "{x}", "$x", "\u202eodnu", "ｕｎｄｏ"])
+def test_a_line_is_taken_as_ipython_takes_it(line: str) -> None:
+    """The host compares with what the guest will say, and that is what IPython made of the text."""
+    for magic in cells.read(f"x = 1\n%session {line}").magics:
+        assert magic.line == line.strip()

@@ -71,4 +71,4 @@ def test_what_is_refused_is_not_sent_and_said_once_per_request(monkeypatch: pyte
         ("two", "comm_open"),
         ("two", "stream"),
     ]
-    assert "close those that are no longer needed" in sent[2][2]["text"]
+    assert "close those no longer needed" in sent[2][2]["text"]

@@ -205,6 +205,6 @@ def test_a_policy_owns_its_set() -> None:
 
 def test_ten_thousand_sessions_are_planned_in_no_time() -> None:
     facts = some(*((n % 977 / 7, n) for n in range(10_000)))
-    started = time.perf_counter()
+    started = time.process_time()
     plan(facts, RetentionPolicy(max_age_hours=24, max_sessions=5000), NOW)
-    assert time.perf_counter() - started < 0.5  # 20,000 a second
+    assert time.process_time() - started < 0.5  # 20,000 a second

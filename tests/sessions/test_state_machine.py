@@ -41,7 +41,8 @@ from wasm_kernel import (
     read_session_file,
     write_session_file,
 )
-from wasm_kernel.host import ledger
+from wasm_kernel.host.disk.locks import SessionLock, is_live, lock_session
+from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.sessions.catalog import create_session_folder
 
 QUIET = SandboxLogger(level="error")
@@ -57,7 +58,7 @@ class Model:
     hours: float = 0.0
     state: str = "dated"  # or legacy, corrupted
     executions: int = 0
-    lock: ledger.SessionLock | None = None
+    lock: SessionLock | None = None
     sandbox: BaseSandbox | None = None
 
     @property
@@ -147,7 +148,7 @@ class Sessions(RuleBasedStateMachine):
         if model is None or model.sandbox is not None:
             return
         if model.lock is None:
-            model.lock = ledger.lock_session(self.root, session_id)
+            model.lock = lock_session(self.root, session_id)
         else:
             model.lock.release()
             model.lock = None
@@ -301,7 +302,7 @@ class Sessions(RuleBasedStateMachine):
     def the_root_holds_what_the_model_says(self) -> None:
         if not self.root.is_dir():
             return
-        assert {p.name for p in self.root.iterdir()} - {ledger.STATE_FOLDER} == set(self.model)
+        assert {p.name for p in self.root.iterdir()} - {STATE_FOLDER} == set(self.model)
         for session_id, model in self.model.items():
             found = tree(self.root / session_id)
             said = found.pop(".metadata.json", None)
@@ -309,7 +310,7 @@ class Sessions(RuleBasedStateMachine):
             listed = list_session_files(session_id, self.root)
             assert listed == sorted(name for name, data in model.files.items() if data is not None)
             assert [f.size for f in listed] == [len(model.files[str(f)] or b"") for f in listed]
-            assert ledger.is_live(self.root, session_id) == model.live
+            assert is_live(self.root, session_id) == model.live
             if model.state == "legacy":
                 assert said is None
             elif model.state == "corrupted":

@@ -1,4 +1,4 @@
-"""`wasm-kernel`: build the image, install the kernel, run code, look for faults. One function per command."""
+"""`wasm-kernel`: build the image, install the kernel, run code, diagnose problems. One function per command."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from wasm_kernel import __version__
 from wasm_kernel.apps import cli_config, cli_sessions, cli_snapshots, completion
 from wasm_kernel.apps.cli_output import complain, console, plainly, show_json, table
 from wasm_kernel.apps.cli_parser import (
@@ -29,20 +30,21 @@ from wasm_kernel.apps.cli_parser import (
     add,
 )
 from wasm_kernel.errors import ConfigurationError, WasmKernelError
+from wasm_kernel.model.units import format_size
 
 _EXAMPLES = """examples:
-  wasm-kernel install                           set everything up, once
-  wasm-kernel run analysis.py                   a program in a throwaway sandbox
-  wasm-kernel sessions list                     what there is, how large
-  wasm-kernel prune --older-than 30d --dry-run  what would go
+  wasm-kernel install                           set everything up (once)
+  wasm-kernel run analysis.py                   run in a throwaway sandbox
+  wasm-kernel sessions list                     all sessions and their sizes
+  wasm-kernel prune --older-than 30d --dry-run  show what would be deleted
   wasm-kernel COMMAND --help                    more examples"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code."""
+    """Run a command and return its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
-    if arguments[:2] == ["completion", "words"]:  # asked by a shell, about words that may look like options
+    if arguments[:2] == ["completion", "words"]:  # a shell asks; its words may look like options
         with contextlib.suppress(Exception):
             completion.show_words(parser, arguments[2:])
         return DONE
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = command(options)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # whoever read this has seen enough
+    except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except (NotThere, FileNotFoundError) as e:
@@ -65,12 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (WasmKernelError, OSError) as e:
         return complain(plainly(e), FAILED)
     except KeyboardInterrupt:
-        return complain("interrupted; nothing is left half done, run it again to go on", INTERRUPTED)
+        return complain("interrupted; nothing is left half done; run it again to continue", INTERRUPTED)
 
 
 def _parser() -> argparse.ArgumentParser:
-    from wasm_kernel import __version__
-
     parser = Parser(
         prog="wasm-kernel",
         description="A Jupyter kernel in which every notebook is its own sealed, resumable computer.",
@@ -85,15 +85,15 @@ def _parser() -> argparse.ArgumentParser:
     place = install.add_mutually_exclusive_group()
     place.add_argument("--user", action="store_true", help="for this user (the default outside a virtual environment)")
     place.add_argument("--sys-prefix", action="store_true", help="into this Python's environment")
-    place.add_argument("--prefix", metavar="P", help="into PREFIX/share/jupyter/kernels")
+    place.add_argument("--prefix", metavar="P", help="into P/share/jupyter/kernels")
     install.add_argument("--name", default="wasm", metavar="N", help="the kernel's name (default: wasm)")
     install.add_argument("--no-image", action="store_true", help="do not build the image now")
 
     image = add(commands, "image", None, "The image sandboxes start from.")
     parts = image.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    build = add(parts, "build", image_build_command, "Build what is missing of the image.")
-    build.add_argument("--metered", action="store_true", help="also the flavour that counts fuel")
-    build.add_argument("--force", action="store_true", help="build everything anew")
+    build = add(parts, "build", image_build_command, "Build the missing parts of the image.")
+    build.add_argument("--metered", action="store_true", help="also build the variant that counts fuel")
+    build.add_argument("--force", action="store_true", help="rebuild everything")
     build.add_argument("--json", action="store_true", help="report progress as JSON lines")
     add(
         parts,
@@ -111,14 +111,14 @@ def _parser() -> argparse.ArgumentParser:
         shape='{"dry_run": false, "deleted": [\n  {"part": "base", "key": "5ba2…", "bytes": 1024}],\n'
         ' "reclaimed_bytes": 1024}',
     )
-    clean.add_argument("--all", action="store_true", help="the present one, too")
-    clean.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
+    clean.add_argument("--all", action="store_true", help="also the image this version uses")
+    clean.add_argument("--dry-run", action="store_true", help="only show what would be deleted")
 
     doctor = add(
         commands,
         "doctor",
         doctor_command,
-        "Check everything the kernel needs, and say what to do.",
+        "Check everything the kernel needs, and say how to fix it.",
         shape='[{"what": "Image", "ok": false, "detail": "not built",\n  "remedy": "run `wasm-kernel install`"}]',
     )
     doctor.add_argument(
@@ -132,13 +132,13 @@ def _parser() -> argparse.ArgumentParser:
         "Run a Python program in a throwaway sandbox.",
         codes=f"{EXIT_CODES}\n  and the program's own exit status",
     )
-    run.add_argument("-c", dest="code", metavar="CODE", help="code given here instead of a file")
+    run.add_argument("-c", dest="code", metavar="CODE", help="run this code instead of a file")
     run.add_argument("file", nargs="?", metavar="FILE", help="a Python file, or - for standard input")
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARG", help="the program's sys.argv[1:]")
     run.add_argument("--workspace", metavar="D", help="the folder it sees as /app (default: an empty, temporary one)")
     run.add_argument("--timeout", metavar="S", help="seconds it may take: 90, 5m")
     run.add_argument("--memory", metavar="M", help="memory it may use: 512M, 2G")
-    run.add_argument("--json", action="store_true", help="print everything it gave as one JSON object")
+    run.add_argument("--json", action="store_true", help="print all its output as one JSON object")
     cli_sessions.register(commands)
     cli_snapshots.register(commands)
     cli_config.register(commands)
@@ -169,8 +169,8 @@ def image_build_command(options: argparse.Namespace) -> int:
 
 
 def _build(*, metered: bool, force: bool, as_json: bool) -> None:
-    from wasm_kernel.host import build, image
-    from wasm_kernel.sessions import progress
+    from wasm_kernel.host.image import build, image
+    from wasm_kernel.sessions import build_progress
 
     if not force and image.is_built(metered=metered):
         if not as_json:
@@ -179,14 +179,14 @@ def _build(*, metered: bool, force: bool, as_json: bool) -> None:
     if as_json:
         build.build(lambda p: print(json.dumps(asdict(p)), flush=True), metered=metered, force=force)
         return
-    with progress.shown() as update:
+    with build_progress.shown() as update:
         build.build(update, metered=metered, force=force)
     print("The image is ready.")
 
 
 def image_info_command(options: argparse.Namespace) -> int:
     """Show the image's parts."""
-    from wasm_kernel.host import cache, image
+    from wasm_kernel.host.image import cache, image
 
     parts = image.parts()
     rows: list[dict[str, Any]] = []
@@ -208,8 +208,8 @@ def image_info_command(options: argparse.Namespace) -> int:
 
 
 def image_clean_command(options: argparse.Namespace) -> int:
-    """Delete what is not used."""
-    from wasm_kernel.host import cache, image
+    """Delete images that are not in use."""
+    from wasm_kernel.host.image import cache, image
 
     parts = image.parts()
     keep = set() if options.all else {*parts.all(), *parts.metered()}
@@ -249,18 +249,16 @@ def doctor_command(options: argparse.Namespace) -> int:
 def run_command(options: argparse.Namespace) -> int:
     """Run a program and exit with its status."""
     from wasm_kernel.guest import wire
-    from wasm_kernel.host.sandbox import Sandbox
+    from wasm_kernel.host import administrator
+    from wasm_kernel.host.runtime.sandbox import Sandbox
+    from wasm_kernel.model import limits
     from wasm_kernel.model.policy import ExecutionPolicy
-    from wasm_kernel.model.units import parse_duration, parse_size
     from wasm_kernel.sessions.sandboxes import prepared, ready_image
 
     name, code, arguments = _program(options)
-    limits: dict[str, Any] = {}
-    if options.timeout is not None:
-        limits["timeout_seconds"] = parse_duration(options.timeout)
-    if options.memory is not None:
-        limits["memory_bytes"] = parse_size(options.memory)
-    policy = ExecutionPolicy(**limits)
+    maxima = administrator.rules().maxima
+    asked = {limit: value for limit in ("timeout", "memory") if (value := getattr(options, limit)) is not None}
+    policy = limits.changed(limits.bounded(ExecutionPolicy(), maxima), asked, maxima)
 
     def show(event: wire.Event) -> None:
         if isinstance(event, wire.Stream):
@@ -280,7 +278,8 @@ def run_command(options: argparse.Namespace) -> int:
 
     with contextlib.ExitStack() as stack:
         folder = options.workspace or stack.enter_context(tempfile.TemporaryDirectory(prefix="wasm-kernel-run-"))
-        sandbox = Sandbox(ready_image(), prepared(folder), policy)
+        img = ready_image(metered=policy.fuel_budget is not None)
+        sandbox = Sandbox(img, prepared(folder), policy)
         stack.callback(sandbox.close)
         program = {"op": "program", "name": name, "arguments": arguments, "allow_stdin": True}
         result = sandbox.execute(code, on_event=None if options.json else show, on_input=ask, options=program)
@@ -310,8 +309,6 @@ def _program(options: argparse.Namespace) -> tuple[str, str, list[str]]:
 
 
 def _size(size: int) -> str:
-    from wasm_kernel.model.units import format_size
-
     return format_size(size) if size else "-"
 
 

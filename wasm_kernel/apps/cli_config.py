@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.apps.cli_output import fields, show_json, table
 from wasm_kernel.apps.cli_parser import DONE, NOTHING, add
+from wasm_kernel.apps.configuration import loaded_app
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.host import administrator
+from wasm_kernel.model import limits
+from wasm_kernel.model.policy import ExecutionPolicy
+from wasm_kernel.model.settings import session_limits
 
 if TYPE_CHECKING:
     from wasm_kernel.apps.kernel_app import WasmKernelApp
@@ -23,10 +27,10 @@ def register(commands: Any) -> None:
         commands,
         "config",
         config_command,
-        "Show the kernel's settings, or write a file to begin with.",
+        "Show the kernel's settings, or write a file to start from.",
         more="The file is jupyter_wasm_kernel_config.py in Jupyter's configuration folder.\n"
-        "Limits are shown as they hold, with where each comes from; rules are those in\n"
-        "/etc/wasm-kernel/administrator.toml, and in the same place below the prefix.",
+        "Limits are shown as they apply, each with its source; rules come from\n"
+        "/etc/wasm-kernel/administrator.toml and the same path below the prefix.",
         examples="wasm-kernel config\nwasm-kernel config --generate\n$EDITOR $(wasm-kernel config path)",
         shape='{"path": "/home/ada/.jupyter/jupyter_wasm_kernel_config.py",\n'
         ' "files": [], "settings": {"checkpoint": true, "checkpoint_count": 30},\n'
@@ -39,12 +43,12 @@ def register(commands: Any) -> None:
         "what", nargs="?", choices=("show", "path"), default="show", help="show the settings (the default), or the path"
     )
     what.add_argument("--generate", action="store_true", help="write a file with every setting, commented out")
-    made.add_argument("--force", action="store_true", help="replace a file that is there")
+    made.add_argument("--force", action="store_true", help="replace an existing file")
 
 
 def config_command(options: argparse.Namespace) -> int:
-    """Show, locate or begin the configuration."""
-    app = _app()
+    """Show, locate or create the configuration."""
+    app = loaded_app()
     path = Path(app.config_dir) / f"{app.config_file_name}.py"
     if options.generate:
         return _generate(app, path, force=options.force)
@@ -56,15 +60,15 @@ def config_command(options: argparse.Namespace) -> int:
     ours = app.config.get("WasmKernel", {})
     traits = WasmKernel.class_own_traits(config=True)
     settings = {name: ours.get(name, trait.default()) for name, trait in traits.items()}
-    limits, rules = _what_holds(app)
+    held, rules = _what_holds(app)
     if options.json:
-        named = [[dict(zip(("name", "value", "from"), row, strict=True)) for row in rows] for rows in (limits, rules)]
+        named = [[dict(zip(("name", "value", "from"), row, strict=True)) for row in rows] for rows in (held, rules)]
         found = {"path": path, "files": app.loaded_config_files, "settings": settings}
         show_json({**found, "limits": named[0], "rules": named[1]})
         return DONE
     rows = [(name, repr(value), "set" if name in ours else "default") for name, value in settings.items()]
     table(("WasmKernel.", "value", ""), rows)
-    table(("limit", "value", "from"), limits)
+    table(("limit", "value", "from"), held)
     if rules:
         table(("administrator's rule", "value", "from"), rules)
     fields(
@@ -75,23 +79,23 @@ def config_command(options: argparse.Namespace) -> int:
 
 def _what_holds(app: WasmKernelApp) -> tuple[list[_Row], list[_Row]]:
     """The limits a kernel would start with, and the administrator's rules; each with its value and its source."""
-    from wasm_kernel.apps.kernel_app import home_for
-    from wasm_kernel.model import limits
-    from wasm_kernel.model.policy import ExecutionPolicy
-
-    home = home_for(app.config, Path())
-    if home.refused:
-        raise ConfigurationError(home.refused)
-    given, sources = home.rules.given(), home.rules.sources
-    most = home.rules.maxima
-    rules = [(n, limits.describe(n, value) if n in most else _written(value), sources[n]) for n, value in given.items()]
-    used = not any("WasmKernel.limits" in note for note in home.notes)
-    wanted = app.config.get("WasmKernel", {}).get("limits", {}) if used else {}
+    ours, ruled = app.config.get("WasmKernel", {}), administrator.rules()
+    found = session_limits(ruled.maxima, ours)
+    if found.problem:
+        read = f" (read: {', '.join(app.loaded_config_files)})" if app.loaded_config_files else ""
+        raise ConfigurationError(found.problem + read)
+    most, sources = ruled.maxima, ruled.sources
+    rules = [
+        (name, limits.describe(name, value) if name in most else _written(value), sources[name])
+        for name, value in ruled.given().items()
+    ]
+    wanted = ours.get("limits") or {}
     rows = []
     for name in limits.LIMITS:
-        value = limits.current(home.policy, name)
-        source = "WasmKernel.limits" if name in wanted else "default"
-        if name not in wanted and value != limits.current(ExecutionPolicy(), name):
+        value, source = limits.current(found.policy, name), "default"
+        if name in wanted and value == limits.number(name, wanted[name]):
+            source = "WasmKernel.limits"
+        elif value != limits.current(ExecutionPolicy(), name):
             source = sources[name] if value == most.get(name) else "WasmKernel.maxima"
         rows.append((name, limits.describe(name, value), source))
     return rows, rules
@@ -105,33 +109,8 @@ def _generate(app: WasmKernelApp, path: Path, *, force: bool) -> int:
     from wasm_kernel.kernel.kernel import WasmKernel
 
     if path.exists() and not force:
-        raise ConfigurationError(f"{str(path)!r} is there already; add --force to replace it")
+        raise ConfigurationError(f"{str(path)!r} already exists; add --force to replace it")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(app.generate_config_file([WasmKernel]), encoding="utf-8")
     print(f"Wrote {path}")
     return DONE
-
-
-def configured_root() -> Path:
-    """Where the kernel has its sessions, if nobody says otherwise."""
-    from wasm_kernel.kernel.home import default_root
-
-    ruled = administrator.workspace_root()
-    if ruled is not None:
-        return ruled
-    named = _app().config.get("WasmKernel", {}).get("workspace_root")
-    return Path(str(named)).expanduser() if named else default_root()
-
-
-def _app() -> WasmKernelApp:
-    """The kernel's application with its configuration, but no kernel."""
-    from wasm_kernel.apps.kernel_app import WasmKernelApp
-
-    app = WasmKernelApp(raise_config_file_errors=True)
-    try:
-        app.load_config_file()
-    except Exception as e:  # noqa: BLE001 - it is a program, and may raise anything
-        raise ConfigurationError(
-            f"the configuration cannot be read: {type(e).__name__}: {e}; mend it, or move it away"
-        ) from None
-    return app

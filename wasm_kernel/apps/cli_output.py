@@ -31,7 +31,7 @@ __all__ = [
 
 
 def console(stream: TextIO | None = None) -> Any:
-    """Writes in colours to a terminal; without them if NO_COLOR is set, and to anything else."""
+    """A console that writes colours to a terminal, unless NO_COLOR is set, and plain text to anything else."""
     from rich.console import Console
 
     stream = stream or sys.stdout
@@ -48,7 +48,7 @@ def console(stream: TextIO | None = None) -> Any:
 def table(
     head: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "", numbers: Sequence[int] = ()
 ) -> None:
-    """A table; in a pipe a line per row without head or title, its fields separated by tabs."""
+    """Print a table; in a pipe, one line per row without headings or title, fields separated by tabs."""
     if not sys.stdout.isatty():
         for row in rows:
             print(*(visible(value) for value in row), sep="\t")
@@ -69,7 +69,7 @@ def table(
 
 
 def fields(pairs: Iterable[tuple[str, object]]) -> None:
-    """What is known of one thing, a line each; in a pipe name and value are separated by a tab."""
+    """Print names and values, a line each; in a pipe they are separated by a tab."""
     shown = [(name, visible(value)) for name, value in pairs if value not in ("", None)]
     if not sys.stdout.isatty():
         for name, value in shown:
@@ -85,7 +85,7 @@ def fields(pairs: Iterable[tuple[str, object]]) -> None:
 
 
 def show_json(value: object) -> None:
-    """A value as JSON. Names keep every character they have: JSON escapes what a terminal would obey."""
+    """Print a value as JSON. Names keep all their characters: JSON escapes what a terminal would obey."""
     print(json.dumps(value, indent=2, default=_plain))
 
 
@@ -100,25 +100,25 @@ def _plain(value: object) -> str:
 
 
 def complain(text: str, code: int) -> int:
-    """One line on standard error; the exit code."""
+    """Print one line on standard error and return the exit code."""
     print(f"wasm-kernel: {one_line(text)}", file=sys.stderr)
     return code
 
 
 def plainly(error: Exception) -> str:
-    """An error as one says it at a command line."""
+    """An error's text, as a command shows it."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{str(error.filename)!r}: {error.strerror}"
     return str(error).partition(", or pass wait=")[0]
 
 
 def one_line(text: str) -> str:
-    """Text from anywhere, fit for one line of a terminal."""
+    """Text from anywhere, made safe for one line of a terminal."""
     return visible(" ".join(text.split()))
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """How to show ids: on a terminal as much of each as tells it from the others, which every command accepts."""
+    """How to show ids: on a terminal by their shortest unique prefix, which every command accepts."""
     everything = set(ids)
     length = 8 if sys.stdout.isatty() else 36
     while True:
@@ -135,7 +135,7 @@ def age(moment: datetime | None) -> str:
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error, if that is a terminal. Tell it with how much is done, and how much is to do."""
+    """A progress bar on standard error, if that is a terminal. Call it with how much is done, and the total."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return

@@ -49,7 +49,7 @@ end
 complete -c wasm-kernel -f -a '(__wasm_kernel_complete)'
 """
 SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
-_DESCRIBED = 200  # with more sessions than this, what each is called is not looked up
+_DESCRIBED = 200  # with more sessions than this, their names are not looked up
 
 
 def register(commands: Any) -> None:
@@ -58,7 +58,7 @@ def register(commands: Any) -> None:
         commands,
         "completion",
         completion_command,
-        "Print what makes a shell complete commands and ids.",
+        "Print a shell script that completes commands and ids.",
         examples="bash: wasm-kernel completion bash >> ~/.bashrc\n"
         'zsh:  wasm-kernel completion zsh > "${fpath[1]}/_wasm-kernel"\n'
         "fish: wasm-kernel completion fish >> ~/.config/fish/config.fish",
@@ -67,21 +67,21 @@ def register(commands: Any) -> None:
 
 
 def completion_command(options: argparse.Namespace) -> int:
-    """A shell's script."""
+    """Print a shell's completion script."""
     print(SCRIPTS[options.shell], end="")
     return DONE
 
 
 def show_words(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
-    """What can stand for the last word: a line each, with a tab before what it means. None: a file, or nothing."""
+    """Print completions of the last word, one per line, a tab before the description. None: a file, or nothing."""
     for word, meaning in candidates(parser, words):
         print(f"{word}\t{one_line(meaning)}" if meaning else word)
     return DONE
 
 
 def candidates(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[tuple[str, str]]:
-    """What can stand for the last word, and what it means."""
-    *before, last = [word for word in words if word != "="] or [""]  # bash makes a word of = in --option=value
+    """Completions of the last word, each with its description."""
+    *before, last = [word for word in words if word != "="] or [""]  # bash splits --option=value at the =
     here, option, given = parser, None, 0
     for word in before:
         if option is not None and not word.startswith("-"):
@@ -135,7 +135,7 @@ def _values(action: argparse.Action, before: list[str]) -> Iterator[tuple[str, s
 
 
 def _called(folder: Path) -> str:
-    from wasm_kernel.host.ledger import read_record
+    from wasm_kernel.host.disk.records import read_record
 
     try:
         record = read_record(folder)

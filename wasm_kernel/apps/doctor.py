@@ -1,4 +1,4 @@
-"""Look whether everything the kernel needs is in order, and say what to do where it is not."""
+"""Check everything the kernel needs, and say how to fix what is wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wasm_kernel.errors import NotAllowed
-from wasm_kernel.host import administrator, cache, engine, image
+from wasm_kernel.host import administrator
+from wasm_kernel.host.image import cache, image
+from wasm_kernel.host.runtime import engine
 from wasm_kernel.model.units import format_size
 
 _ROOM_FOR_IMAGE = 2 << 30
@@ -21,7 +23,7 @@ _MEMORY_FOR_BUILD = 2_600_000_000
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at."""
+    """The result of one check."""
 
     what: str
     ok: bool
@@ -30,7 +32,7 @@ class Finding:
 
 
 def examine(*, deep: bool = False) -> Iterator[Finding]:
-    """Look at everything; ``deep`` reads the whole image and compares it with what was built."""
+    """Check everything; ``deep`` also reads the whole image and compares it with what was built."""
     yield _python()
     yield _platform()
     yield _wasmtime()
@@ -50,7 +52,9 @@ def _about_image(deep: bool) -> Iterator[Finding]:
         yield _image_bytes()
     if built and "fuel" in administrator.rules().maxima:
         metered = image.is_built(metered=True)
-        detail = "fuel is bounded, " + ("and the metered module is built" if metered else "and it needs another module")
+        detail = (
+            f"fuel is limited, {'and' if metered else 'but'} the metered module is {'' if metered else 'not '}built"
+        )
         yield Finding("Fuel", metered, detail, "run `wasm-kernel image build --metered`")
 
 
@@ -90,13 +94,13 @@ def _rules() -> Finding:
 def _cache() -> Finding:
     root = cache.cache_root()
     if not root.exists():
-        return Finding("Cache folder", True, f"{root} (not made yet)")
+        return Finding("Cache folder", True, f"{root} (not created yet)")
     info = root.stat()
     problem = cache.ownership_problem(info)
     if not problem and info.st_uid != os.getuid():
         return Finding("Cache folder", True, f"{root} (the administrator's)")
     if not problem and not os.access(root, os.W_OK | os.X_OK):
-        problem = "cannot be written"
+        problem = "is not writable"
     return Finding(
         "Cache folder", not problem, f"{root} {problem}".rstrip(), "set WASM_KERNEL_CACHE to a folder of your own"
     )
@@ -146,5 +150,5 @@ def _kernelspec() -> Finding:
         return Finding("Kernelspec", False, f"cannot be read: {e}", remedy)
     program = spec.argv[0] if spec.argv else ""
     if Path(program).is_absolute() and not Path(program).exists():
-        return Finding("Kernelspec", False, f"{spec.resource_dir} starts {program}, which is not there", remedy)
+        return Finding("Kernelspec", False, f"{spec.resource_dir} starts {program}, which does not exist", remedy)
     return Finding("Kernelspec", True, spec.resource_dir)

@@ -1,6 +1,6 @@
-"""Start a kernel: `python -m wasm_kernel -f CONNECTION_FILE`. In an order that lets nothing wait for what it needs not.
+"""Start a kernel: `python -m wasm_kernel -f CONNECTION_FILE`. Nothing waits for what it does not need.
 
-First the sockets, because a client whose first try to connect fails tries again only 100 ms later. Then the sandbox, on
+First the sockets, because a client whose first attempt to connect fails retries only after 100 ms. Then the sandbox, on
 a thread of its own. Then the modules that answer messages, while the sandbox starts.
 """
 
@@ -16,18 +16,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_core.application import JupyterApp
-from jupyter_core.paths import ENV_CONFIG_PATH, SYSTEM_CONFIG_PATH
+from jupyter_core.paths import ENV_CONFIG_PATH, SYSTEM_CONFIG_PATH, jupyter_runtime_dir, secure_write
 from traitlets import TraitError, Unicode
 from traitlets.config import Config
 
 from wasm_kernel.errors import NotAllowed
 from wasm_kernel.host import administrator
+from wasm_kernel.host.workspace_root import default_root
 from wasm_kernel.kernel.channels import PORTS, BadConnectionFile, Channels, read_connection_file
-from wasm_kernel.kernel.deferred import defer
+from wasm_kernel.kernel.lazy_packages import defer
+from wasm_kernel.model.policy import ExecutionPolicy
+from wasm_kernel.model.settings import session_limits
 
 if TYPE_CHECKING:
-    from wasm_kernel.kernel.home import Home
-    from wasm_kernel.sessions.session import LiveSession
+    from wasm_kernel.kernel.notebook_session import NotebookSession
+    from wasm_kernel.sessions.opening import OpenedSession
 
 
 class WasmKernelApp(JupyterApp):
@@ -40,14 +43,14 @@ class WasmKernelApp(JupyterApp):
 
     @property
     def config_file_paths(self) -> list[str]:
-        """Where settings are: never beside a notebook, nor in a user's own folder where those do not count."""
+        """Where settings are read: never beside a notebook, nor in the user's folder if that is forbidden."""
         found = [path for path in super().config_file_paths if Path(path) != Path.cwd()]
         if _users_configuration_counts():
             return found
         return [path for path in found if path in (*ENV_CONFIG_PATH, *SYSTEM_CONFIG_PATH)]
 
     def migrate_config(self) -> None:
-        """There never was an older one."""
+        """Do nothing: there is no older configuration to migrate."""
 
     def _log_default(self) -> logging.Logger:
         log = logging.getLogger("wasm_kernel")
@@ -83,7 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
         if app.generate_config:
             app.write_default_config()
             return 0
-        if channels is None:  # no -f: a kernel for whoever looks for it
+        if channels is None:  # no -f: clients find the kernel by its connection file
             connection_file, channels, connection = _connect_anew(app.connection_file)
         return _run(app.config, connection_file, channels, connection)
     except BadConnectionFile as e:
@@ -103,9 +106,7 @@ def _connect(arguments: list[str]) -> tuple[Path, Channels | None, dict[str, Any
 
 
 def _connect_anew(wanted: str) -> tuple[Path, Channels, dict[str, Any]]:
-    """Ports of our own choice, written down for clients to find."""
-    from jupyter_core.paths import jupyter_runtime_dir, secure_write
-
+    """Choose ports, and write a connection file for clients to find."""
     path = Path(wanted) if wanted else Path(jupyter_runtime_dir()) / f"kernel-{os.getpid()}.json"
     if not path.is_absolute() and path.parent == Path():
         path = Path(jupyter_runtime_dir()) / path
@@ -120,7 +121,7 @@ def _connect_anew(wanted: str) -> tuple[Path, Channels, dict[str, Any]]:
 
 
 def _run(config: Config, connection_file: Path, channels: Channels, connection: dict[str, Any]) -> int:
-    opening: Future[LiveSession] = Future()
+    opening: Future[OpenedSession] = Future()
     home = home_for(config, connection_file)
 
     def open_session() -> None:
@@ -140,28 +141,23 @@ def _run(config: Config, connection_file: Path, channels: Channels, connection: 
     )
     try:
         kernel = WasmKernel(channels, home, opening, session=session, config=config)
-    except TraitError as e:  # a value of the wrong kind: a kernel that does not start cannot say so
+    except TraitError as e:  # a wrong value: a kernel that did not start could not report it
         home.notes.append(f"the configuration is not used: {e}")
         kernel = WasmKernel(channels, home, opening, session=session)
-    if home.rules.checkpoint_bytes is not None:
-        kernel.checkpoint_bytes = min(kernel.checkpoint_bytes, home.rules.checkpoint_bytes)
     kernel.serve()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # every file is closed and every thread of ours has ended; others must not hold the process up
+    os._exit(0)  # every file is closed and all our threads have ended; others must not keep the process alive
 
 
-def home_for(config: Config, connection_file: Path) -> Home:
-    """Where the kernel will live, and within which limits, by its configuration and the administrator's rules."""
-    from wasm_kernel.errors import ConfigurationError
-    from wasm_kernel.kernel.home import Home, default_root
-    from wasm_kernel.model import limits
-    from wasm_kernel.model.policy import ExecutionPolicy
+def home_for(config: Config, connection_file: Path) -> NotebookSession:
+    """The kernel's session and its limits, by its configuration and the administrator's rules."""
+    from wasm_kernel.kernel.notebook_session import NotebookSession
     from wasm_kernel.sessions.log import SandboxLogger
 
     ours = config.get("WasmKernel", {})
-    root = Path(ours["workspace_root"]).expanduser() if ours.get("workspace_root") else default_root()
-    home = Home(root, ExecutionPolicy(), SandboxLogger(level="warning"), connection_file)
+    root = default_root(ours.get("workspace_root"))
+    home = NotebookSession(root, ExecutionPolicy(), SandboxLogger(level="warning"), connection_file)
     try:
         home.rules = administrator.rules()
         home.root = administrator.workspace_root() or root
@@ -170,14 +166,7 @@ def home_for(config: Config, connection_file: Path) -> Home:
         return home
     if home.root != root and ours.get("workspace_root"):
         home.notes.append(f"WasmKernel.workspace_root is not used: the administrator keeps sessions in {home.root}")
-    try:
-        home.maxima = limits.strictest(home.rules.maxima, dict(ours.get("maxima") or {}))
-        home.policy = limits.bounded(home.policy, home.maxima)
-    except (ConfigurationError, TypeError, ValueError) as e:  # without its bounds nothing may run
-        home.refused = f"WasmKernel.maxima cannot be used: {e}; the administrator has to mend the configuration"
-        return home
-    try:
-        home.policy = limits.changed(home.policy, dict(ours.get("limits") or {}), home.maxima)
-    except (ConfigurationError, TypeError, ValueError) as e:
-        home.notes.append(f"WasmKernel.limits of the configuration are not used: {e}")
+    found = session_limits(home.rules.maxima, ours)
+    home.policy, home.maxima, home.refused = found.policy, dict(found.maxima), found.problem
+    home.notes.extend(found.notes)
     return home

@@ -24,7 +24,7 @@ def spec(python: str) -> dict[str, object]:
 
 
 def install(*, name: str = "wasm", user: bool = False, sys_prefix: bool = False, prefix: str | None = None) -> str:
-    """Write the kernelspec where Jupyter finds it; the folder."""
+    """Write the kernelspec where Jupyter finds it, and return the folder."""
     from jupyter_client.kernelspec import KernelSpecManager
 
     if sys_prefix or (not user and prefix is None and sys.prefix != sys.base_prefix):

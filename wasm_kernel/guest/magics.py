@@ -1,4 +1,4 @@
-"""Magics that are shell commands in IPython, done in Python; and one clear sentence for those that cannot be."""
+"""IPython's shell-command magics, reimplemented in Python; those that need a process say why they cannot run."""
 
 import os
 import shlex
@@ -9,7 +9,7 @@ from .shims import NO_PROCESS
 
 
 def register(shell):
-    """Add ours to a shell."""
+    """Register these magics with a shell."""
     from IPython.core.error import UsageError
 
     def no_process(line, cell=None):
@@ -44,45 +44,45 @@ def register(shell):
 
 
 _ON_THE_HOST = {
-    "session": """The session behind this notebook: its files, limits, and what can be done with it.
+    "session": """The session behind this notebook: its files, limits, snapshots and permissions.
 
-    %session                       what it is and how much it uses
+    %session                       show what it is and how much it uses
     %session info                  the same; `s = %session info` gives a dict
-    %session list                  all sessions
-    %session files [FOLDER]        the files in /app: a browser where there are widgets, else a table
-    %session download PATH … [--zip]   links to files; folders, and several files in one, with --zip
+    %session list                  list all sessions
+    %session files [FOLDER]        browse the files in /app (a table where widgets are not available)
+    %session download PATH … [--zip]   links to files; --zip for folders, or for several files in one
     %session limits [NAME=VALUE …] show or change limits: memory=2G timeout=60 disk=5G files=10000 output=20M
     %session watch on|off          show after each cell which files it created, changed or deleted
-    %session undo [N]              as before the last cell, or the last N: variables and files
-    %session redo                  what was undone, again
-    %session log                   what each cell did, and when
-    %session snapshot [LABEL]      save this moment
-    %session snapshots             the saved moments
-    %session restore LABEL|ID      back to one of them
-    %session diff A [B]            what changed between two of them, or since one
-    %session fork [--notebook NAME] [LABEL|ID]   a new session from here, or from a saved moment
-    %session reset                 a fresh interpreter over the same files
-    %session new                   a new session, empty, for this notebook
-    %session attach ID             use another session's files from here on
+    %session undo [N]              undo the last cell, or the last N: variables and files
+    %session redo                  redo what was undone
+    %session log                   show what each cell did, and when
+    %session snapshot [LABEL]      take a snapshot: variables and files
+    %session snapshots             list the snapshots
+    %session restore LABEL|ID      go back to a snapshot
+    %session diff A [B]            compare two snapshots, or one with the last cell
+    %session fork [--notebook NAME] [LABEL|ID]   start a new session from here, or from a snapshot
+    %session reset                 start a fresh interpreter; files stay
+    %session new                   give this notebook a new, empty session
+    %session attach ID             continue in another session
     %session rename NAME           give the session a title
     %session delete [ID] --yes     delete a session and its files
-    %session export FILE           write the session to FILE (.zip or .tar.zst) beside the notebook
-    %session trust on|off          show outputs as they are, scripts included; off: sealed, as at the start
-    %session grants                what this session may do beyond itself
-    %session revoke NAME           take one of these back
+    %session export FILE           write the session to FILE (.zip or .tar.zst) next to the notebook
+    %session trust on|off          show outputs unsealed, scripts included; off: sealed, the default
+    %session grants                list what this session's cells may do beyond the session
+    %session revoke NAME           take back one of these permissions
 
-    Done by the kernel's host, and only where this stands in the text of a cell. What replaces
+    The host runs these commands, and only those written in the cell itself. A command that replaces
     the interpreter (undo, redo, restore, reset, new, attach) must be the cell's last line.
-    What reaches beyond this session (trust, attach, delete, export, prune, lists of sessions handed
-    to code) is done when the person at the notebook allows it: they are asked once per session.
+    A command that reaches beyond this session (trust, attach, delete, export, prune, or a list of
+    sessions handed to code) needs your permission: you are asked once per session.
     """,
-    "prune": """Delete sessions that were not used for a while; without --yes only shows which.
+    "prune": """Delete sessions that have not been used for a while; without --yes, only list them.
 
     %prune [--older-than 24h] [--max-sessions N] [--dry-run] [--yes]
 
-    Never deletes the session of this notebook, nor one in use.
+    Never deletes this notebook's session, or one that is in use.
     """,
-    "pip": """Install pure-Python packages into this session; the host fetches them, the sandbox has no network.
+    "pip": """Install pure-Python packages into this session. The host fetches them; the sandbox has no network.
 
     %pip install NAME[==VERSION] …     %pip list     %pip uninstall NAME …
     """,
@@ -102,13 +102,13 @@ def _host_magic(name, text):
         if kind == wire.ANSWER_TEXT:
             import json
 
-            installed.look()  # %pip may have brought something
+            installed.look()  # %pip may have installed something
             return json.loads(rest)
         if kind == wire.ANSWER_INTERRUPTED:
             raise KeyboardInterrupt
         if kind == wire.ANSWER_ERROR:
             raise UsageError(rest.decode("utf-8", "replace"))
-        raise UsageError(f"%{name} works only where it stands in the text of a notebook's cell")
+        raise UsageError(f"%{name} works only when it is written in a notebook cell")
 
     magic.__doc__ = text
     return magic
@@ -177,15 +177,15 @@ def _autosave(line):
 
 
 def _no_connection(line):
-    """The kernel's ports and key are the host's."""
+    """Not available: only the host knows the kernel's ports and key."""
     from IPython.core.error import UsageError
 
-    raise UsageError("the kernel's connection is not known in the sandbox; on the host: jupyter console --existing")
+    raise UsageError("the sandbox does not know the kernel's connection; on the host, run: jupyter console --existing")
 
 
 def _simple(name, function):
     def magic(line):
         function(*_words(line)[0])
 
-    magic.__doc__ = f"%{name}, done in Python: options are ignored."
+    magic.__doc__ = f"%{name}, implemented in Python; options are ignored."
     return magic

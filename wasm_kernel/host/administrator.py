@@ -1,4 +1,4 @@
-"""The administrator's file, and what it rules. It is at two fixed places; nothing in a user's hands leads elsewhere.
+"""The administrator's file, and what it rules. It is at two fixed places; no setting of a user's leads elsewhere.
 
 It counts only if nobody but its owner can write it. In an environment that belongs to the user, that is the user: there
 they are the administrator.
@@ -27,7 +27,7 @@ def places() -> list[Path]:
 
 
 def rules() -> Rules:
-    """What holds now; read each time, as it is two looks at the disk. `NotAllowed` when a file cannot be used."""
+    """The rules in force; read at each use: two looks at the disk. `NotAllowed` when a file cannot be used."""
     return combined(parse(text, str(path)) for path in places() if (text := _text(path)) is not None)
 
 
@@ -44,20 +44,20 @@ def _text(path: Path) -> str | None:
             raise unusable(str(path), problem)
         return os.read(handle, _MAX_BYTES).decode()
     except UnicodeDecodeError as e:
-        raise unusable(str(path), f"it is no UTF-8 text: {e.reason} at byte {e.start}") from None
+        raise unusable(str(path), f"it is not UTF-8 text: {e.reason} at byte {e.start}") from None
     finally:
         os.close(handle)
 
 
 def _problem(path: Path, info: os.stat_result) -> str:
-    """Why a file cannot be believed; empty when it can."""
+    """Why a file cannot be trusted; empty when it can."""
     if not stat.S_ISREG(info.st_mode) or info.st_size >= _MAX_BYTES:
-        return f"it is no ordinary file of less than {_MAX_BYTES:,} bytes"
+        return f"it is not an ordinary file of less than {_MAX_BYTES:,} bytes"
     if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"others than its owner can write it; run `chmod go-w {path}`"
+        return f"users other than its owner can write to it; run `chmod go-w {path}`"
     folder = path.parent
     if os.getuid() not in (0, folder.stat().st_uid) and os.access(folder, os.W_OK):  # not so on a read-only disk
-        return f"its folder can be written by you, who are not its owner; run `chmod go-w {folder}`"
+        return f"you can write to its folder, and are not its owner; run `chmod go-w {folder}`"
     return ""
 
 

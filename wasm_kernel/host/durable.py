@@ -37,7 +37,7 @@ class PendingFile:
         self.discard()
 
     def write(self, data: bytes | bytearray) -> None:
-        """Add to it."""
+        """Append bytes to the file, all of them."""
         write_all(self.handle, data)
 
     def sync(self) -> None:
@@ -57,7 +57,7 @@ class PendingFile:
         self._temporary = ""
 
     def discard(self) -> None:
-        """Close it, and take it away unless it is published. Until then it is open, and so locked."""
+        """Close it, and delete it unless it is published. Until then it is open, and so locked."""
         if self.handle < 0:
             return
         handle, self.handle = self.handle, -1
@@ -83,10 +83,10 @@ def writing(
 
     Args:
         target: Where it will be. A file of that name is replaced, unless ``exclusive`` (then: `FileExistsError`).
-        temporary: How its path begins meanwhile, on the same file system; if nothing is said, as ``target``.
+        temporary: How its path begins until then, on the same file system; by default it is ``target``.
         mode: Its permissions, before the umask.
-        random_bytes: How many make the temporary name unique; who sweeps leftovers knows them by that.
-        sync: Whether it survives a power cut at once. Without, it still appears whole or not at all.
+        random_bytes: How many make the temporary name unique; leftovers are recognised by that.
+        sync: Whether it survives a power cut at once. Without this it still appears whole or not at all.
         exclusive: Whether it must be new.
     """
     with PendingFile(temporary or f"{target}.", mode, random_bytes=random_bytes) as file:
@@ -113,7 +113,7 @@ def write_file(
 
 
 def write_all(handle: int, data: bytes | bytearray) -> None:
-    """Write everything: a disk that gets full takes a part first."""
+    """Write everything: a disk that is almost full accepts only a part at first."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(handle, rest) :]

@@ -1,1 +1,1 @@
-"""The JupyterHub service: prunes, archives and shows what all users left."""
+"""The JupyterHub service: prunes, archives and shows the sessions of all users."""

@@ -32,12 +32,14 @@ from traitlets import Bool, Dict, Int, List, TraitError, Unicode
 from traitlets.config import Application, Config
 
 from wasm_kernel.errors import ConfigurationError, WasmKernelError
-from wasm_kernel.hub.homes import Homes
 from wasm_kernel.hub.hubapi import GivenUsers, HubApi
+from wasm_kernel.hub.page import handlers as pages
+from wasm_kernel.hub.plan import Run
 from wasm_kernel.hub.policies import Policies
-from wasm_kernel.hub.remote import Remote
-from wasm_kernel.hub.service import Arrangement, Directory, Service, Workplace
-from wasm_kernel.hub.work import Run
+from wasm_kernel.hub.service import Arrangement, Service
+from wasm_kernel.hub.workplace import Directory, Workplace
+from wasm_kernel.hub.workspaces.homes import Homes
+from wasm_kernel.hub.workspaces.remote import Remote
 from wasm_kernel.model.records import format_time
 from wasm_kernel.model.units import format_size, parse_duration
 
@@ -51,72 +53,72 @@ class WasmKernelHub(Application):
     """The service's settings."""
 
     name = "wasm-kernel-hub"
-    description = "Prunes, archives and shows what all users' kernels left, on a schedule and by a page."
+    description = "Prunes, archives and shows the sessions of all users, on a schedule and on a web page."
 
     workspace_template = Unicode(
         "{home}/.local/share/wasm-kernel/workspace",
-        help="Where each user's workspace is. {username} is the user's name, escaped as in the hub's addresses; "
-        "{home}, at its beginning, the home that the system knows for a user of that name. As far as the name goes, "
-        "the path is the administrator's; no link is followed in the rest.",
+        help="Where each user's workspace is. {username} is the user's name, escaped as in the hub's URLs; "
+        "{home}, at the beginning, is the home folder of the system's user of that name. Up to the name the path is "
+        "the administrator's; no links are followed in the rest.",
     ).tag(config=True)
     remote = Bool(
         False,
-        help="Users' workspaces cannot be reached from here: let their own servers do the work, by wasm-kernel's "
-        "extension. Only users whose server runs are looked at, unless start_servers is set.",
+        help="Users' workspaces cannot be reached from here: let their own servers do the work, through wasm-kernel's "
+        "extension. Only users whose server is running are covered, unless start_servers is set.",
     ).tag(config=True)
     proxy_url = Unicode(
-        help="For remote: where users' servers are reached, such as http://proxy-public or http://127.0.0.1:8000. "
+        help="For remote: the address of users' servers, such as http://proxy-public or http://127.0.0.1:8000. "
         "Default: the hub's public address, if it has one."
     ).tag(config=True)
     start_servers = Bool(
-        False, help="For remote: start servers that do not run, for a scheduled run, and stop them again afterwards."
+        False, help="For remote: start stopped servers for a scheduled run, and stop them again afterwards."
     ).tag(config=True)
     locks_visible = Bool(
         False,
-        help="Whether locks of users' kernels are seen from here: true if users' servers run on this machine. If not, "
-        "the sessions of users whose server runs are all left alone.",
+        help="Whether the locks of users' kernels are visible from here: true if users' servers run on this machine. "
+        "If not, all sessions of users whose server is running are left alone.",
     ).tag(config=True)
     allow_unconfined = Bool(
         False,
-        help="Work without Landlock also where a workspace's owner may be that of other users. A user could then make "
-        "the service delete what is another's.",
+        help="Work without Landlock even if a workspace's owner may own those of other users too. A user could then "
+        "make the service delete another user's files.",
     ).tag(config=True)
     state_folder = Unicode(
-        "wasm-kernel-hub", help="The service's own folder: audit log, warnings, history. Not for users."
+        "wasm-kernel-hub", help="The service's own folder: audit log, warnings, history. Closed to users."
     ).tag(config=True)
     archive_folder = Unicode(
-        help="Where archives of sessions go, in a folder for each user; outside of all workspaces, not for users. For "
+        help="Where archives of sessions go, a folder per user; outside all workspaces, and closed to users. For "
         "remote, it is set in users' servers instead."
     ).tag(config=True)
     policy = Dict(
-        help='What is kept of every user, such as {"max_age": "90d", "warn_before": "7d"}. Settings: max_age, '
+        help='What is kept for every user, such as {"max_age": "90d", "warn_before": "7d"}. Settings: max_age, '
         "max_sessions, max_total, min_free, keep, snapshot_max_age, snapshot_max_per_session, snapshot_max_total, "
         "archive, warn_before."
     ).tag(config=True)
     group_policies = Dict(
-        help="The same for users in a group, by its name; wins over policy. Of several groups, what keeps more wins."
+        help="The same for users in a group, by its name; overrides policy. Of several groups, what keeps more wins."
     ).tag(config=True)
-    user_policies = Dict(help="The same for single users, by name; wins over all others.").tag(config=True)
-    interval = Unicode("", help="How often to prune by the policies, such as 6h. Empty: only when asked to.").tag(
+    user_policies = Dict(help="The same for single users, by name; overrides all others.").tag(config=True)
+    interval = Unicode("", help="How often to prune by the policies, such as 6h. Empty: only on request.").tag(
         config=True
     )
-    census_age = Unicode("60s", help="How old what the page shows may be before it is looked at anew.").tag(config=True)
-    breadth = Int(4, min=1, help="How many users are worked for at once.").tag(config=True)
-    open_metrics = Bool(False, help="Whether /metrics is for everybody, not only for tokens with access.").tag(
+    census_age = Unicode("60s", help="How old the page's data may be before it is refreshed.").tag(config=True)
+    breadth = Int(4, min=1, help="How many users are handled at once.").tag(config=True)
+    open_metrics = Bool(False, help="Whether /metrics is open to everybody, not only to tokens with access.").tag(
         config=True
     )
     operator_groups = List(
         Unicode(),
-        help="Groups whose members may use the page, besides administrators. The hub must let them in, too: give the "
+        help="Groups whose members may use the page, besides administrators. The hub must let them in too: give the "
         "group a role with access:services!service=NAME.",
     ).tag(config=True)
     users = List(
         Unicode(),
-        help="Without a hub: users by name. With one: only these users.",
+        help="Without a hub: the users' names. With one: only these users.",
     ).tag(config=True)
-    once = Bool(False, help="Prune once, by the policies, and end.").tag(config=True)
-    dry_run = Bool(False, help="With once: only tell what would be done.").tag(config=True)
-    json = Bool(False, help="With once: tell it as JSON.").tag(config=True)
+    once = Bool(False, help="Prune once, by the policies, and exit.").tag(config=True)
+    dry_run = Bool(False, help="With once: only show what would be done.").tag(config=True)
+    json = Bool(False, help="With once: print the result as JSON.").tag(config=True)
     generate_config = Bool(False, help="Write a configuration file with every setting, commented out.").tag(config=True)
     config_file = Unicode("wasm_kernel_hub_config.py", help="The file with settings.").tag(config=True)
 
@@ -131,9 +133,9 @@ class WasmKernelHub(Application):
         "log-level": "WasmKernelHub.log_level",
     }
     flags = {
-        "once": ({"WasmKernelHub": {"once": True}}, "Prune once, by the policies, and end."),
-        "dry-run": ({"WasmKernelHub": {"dry_run": True}}, "With --once: only tell what would be done."),
-        "json": ({"WasmKernelHub": {"json": True}}, "With --once: tell it as JSON."),
+        "once": ({"WasmKernelHub": {"once": True}}, "Prune once, by the policies, and exit."),
+        "dry-run": ({"WasmKernelHub": {"dry_run": True}}, "With --once: only show what would be done."),
+        "json": ({"WasmKernelHub": {"json": True}}, "With --once: print the result as JSON."),
         "generate-config": (
             {"WasmKernelHub": {"generate_config": True}},
             "Write a configuration file with every setting, commented out.",
@@ -146,7 +148,7 @@ class WasmKernelHub(Application):
     )
 
     def initialize(self, argv: Any = None) -> None:
-        """Settings from everywhere."""
+        """Read the settings from the command line, the file and the environment."""
         self.parse_command_line(argv)
         if self.generate_config:
             return
@@ -157,7 +159,7 @@ class WasmKernelHub(Application):
         if path.exists():
             self.load_config_file(path.name, path=str(path.parent))
         elif named:
-            raise ConfigurationError(f"there is no file {str(path)!r}; give one that is there, or leave --config out")
+            raise ConfigurationError(f"there is no file {str(path)!r}; name one that exists, or omit --config")
         self.update_config(from_arguments)
 
     def _from_environment(self) -> Config:
@@ -170,7 +172,7 @@ class WasmKernelHub(Application):
                 value: Any = json.loads(text) if isinstance(trait, Dict | List) else trait.from_string(text)
             except ValueError:
                 raise ConfigurationError(
-                    f"{_ENVIRONMENT}{name.upper()} is {text!r}; it must be what {name} can be, dictionaries as JSON"
+                    f"{_ENVIRONMENT}{name.upper()} is {text!r}; it must be a value for {name}, dictionaries as JSON"
                 ) from None
             found.WasmKernelHub[name] = value
         return found
@@ -178,7 +180,7 @@ class WasmKernelHub(Application):
     # ---- parts
 
     def make_service(self) -> Service:
-        """The service by these settings; `ConfigurationError` if they cannot be."""
+        """Create the service from these settings; `ConfigurationError` if they cannot work."""
         policies = Policies(self.policy, self.group_policies, self.user_policies)
         if policies.archives and not self.archive_folder and not self.remote:
             raise ConfigurationError("a policy asks for archives, but there is no folder for them; set archive_folder")
@@ -220,14 +222,12 @@ class WasmKernelHub(Application):
 
     def make_web(self, service: Service) -> web.Application:
         """The pages, and metrics."""
-        from wasm_kernel.hub import pages
-
         auth = HubOAuth.instance(parent=self)
-        auth.cookie_options = {"samesite": "Lax", **auth.cookie_options}  # no form of another site's comes with them
+        auth.cookie_options = {"samesite": "Lax", **auth.cookie_options}  # not sent with other sites' forms
         if not auth.access_scopes:  # else everybody would have access
             raise ConfigurationError(
-                "who may use this service is not known: JUPYTERHUB_OAUTH_ACCESS_SCOPES is not set; "
-                "let JupyterHub start it, or set it to access:services!service=NAME"
+                "JUPYTERHUB_OAUTH_ACCESS_SCOPES is not set, so nobody knows who may use this service; "
+                "let JupyterHub start it, or set the variable to access:services!service=NAME"
             )
         prefix = os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/")
         handlers: list[Any] = [
@@ -247,7 +247,7 @@ class WasmKernelHub(Application):
     # ---- running
 
     def run(self) -> int:
-        """Do what was asked for; the exit code."""
+        """Do what was asked for, and return the exit code."""
         if self.generate_config:
             return self._write_config()
         return asyncio.run(self._once() if self.once else self._serve())
@@ -255,7 +255,7 @@ class WasmKernelHub(Application):
     def _write_config(self) -> int:
         path = Path(self.config_file).absolute()
         if path.exists():
-            raise ConfigurationError(f"{str(path)!r} is there already; move it away first")
+            raise ConfigurationError(f"{str(path)!r} already exists; move it away first")
         path.write_text(self.generate_config_file([type(self)]), encoding="utf-8")
         print(f"Wrote {path}")
         return DONE
@@ -301,13 +301,13 @@ class WasmKernelHub(Application):
 
 
 async def run_scheduled(service: Service, log: Any) -> None:
-    """One run of the schedule. Whatever goes wrong, there is a next one."""
+    """One scheduled run. Whatever goes wrong, the schedule continues."""
     try:
         run = await service.prune("schedule")
-    except Exception as e:  # also what is wrong with ourselves must not end the schedule
+    except Exception as e:  # not even a bug of ours may end the schedule
         service.trouble = str(e) or type(e).__name__
         service.metrics.scheduled(None)
-        log.error("the scheduled run could not be done: %s", e, exc_info=not isinstance(e, WasmKernelError | OSError))
+        log.error("the scheduled run failed: %s", e, exc_info=not isinstance(e, WasmKernelError | OSError))
         return
     service.trouble, service.last_run = "", run
     service.metrics.scheduled(run)
@@ -321,18 +321,18 @@ class MetricsHandler(HubOAuthenticated, web.RequestHandler):  # type: ignore[mis
     """What Prometheus reads, with a token that has access to the service."""
 
     def initialize(self, service: Service, is_open: bool) -> None:
-        """From the routes."""
+        """Called for each request."""
         self._service, self._is_open = service, is_open
 
     def get_login_url(self) -> str:
-        """Nobody logs in here."""
+        """Refuse: nobody logs in here."""
         raise web.HTTPError(403, "send a token that has access to this service: Authorization: token …")
 
     async def get(self) -> None:
         """All metrics."""
         if not self._is_open and self.current_user is None:
             raise web.HTTPError(403, "send a token that has access to this service: Authorization: token …")
-        with contextlib.suppress(WasmKernelError):  # then it says what was known last
+        with contextlib.suppress(WasmKernelError):  # then the last known values are shown
             await self._service.census()
         self.set_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
         self.finish(self._service.metrics.text())
@@ -346,7 +346,7 @@ def summary(run: Run) -> str:
         (sum(len(u.snapshots) for u in users), "snapshots"),
         (sum(len(u.archived) for u in users), "archived"),
         (sum(len(u.live) for u in users), "in use"),
-        (sum(u.waiting for u in users), "wait until their users have been told for long enough"),
+        (sum(u.waiting for u in users), "waiting until their users have been warned for long enough"),
         (sum(bool(u.left_alone) for u in users), "users left alone"),
         (run.failures, "failed"),
     ):
@@ -365,7 +365,7 @@ def _as_json(run: Run) -> dict[str, Any]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The command."""
+    """Run the command."""
     app = WasmKernelHub.instance()
     try:
         app.initialize(argv)

@@ -9,8 +9,8 @@ Before sessions of a user are removed, a line says which ("begun", ids in its de
 between is known; a line for each follows ("live": in use; "changed": used since it was decided). At the end of a run
 one says how it went ("finished"). If nothing can be written here, nothing is removed.
 
-A user may have any number of sessions, and so be in any number of lines. When room is needed, the lines that go are the
-oldest of those who have the most: nobody can make lines about others, or about the service, disappear.
+A user may have any number of sessions, and so any number of lines. When room is needed, the oldest lines of
+the users with the most go first: nobody can make lines about others, or about the service, disappear.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class Entry:
 
 
 class AuditLog:
-    """Appends lines, and reads them back, the newest first. A file that got too long becomes NAME.1, and so on; of the
-    two oldest one is made, in which each user has a fair share."""
+    """Appends lines, and reads them back, newest first. A file that got too long becomes NAME.1, and so on; the two
+    oldest are merged into one, in which each user has a fair share."""
 
     def __init__(self, path: Path, *, max_bytes: int = 4 << 20, keep: int = 9) -> None:
         self._path, self._max_bytes, self._keep = path, max_bytes, keep
 
     def append(self, entries: Iterable[Entry]) -> None:
-        """Write lines, all of them or none, and make them last."""
+        """Write lines, all of them or none, and make them durable."""
         data = "".join(json.dumps(asdict(entry)) + "\n" for entry in entries).encode()
         if not data:
             return
@@ -72,7 +72,7 @@ class AuditLog:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
-        """The file to write to, which nobody else writes to or puts aside meanwhile."""
+        """The file to write to, which nobody else writes to or rotates meanwhile."""
         while True:
             handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
@@ -96,7 +96,7 @@ class AuditLog:
                 self._numbered(number).rename(self._numbered(number + 1))
 
     def _merge(self, newer: Path, oldest: Path) -> None:
-        """Make one file of two. Where this is interrupted, lines are there twice, until it is done again."""
+        """Merge two files into one. If interrupted, lines are there twice until it is done again."""
         lines = [*oldest.read_bytes().splitlines()]
         with contextlib.suppress(FileNotFoundError):
             lines += newer.read_bytes().splitlines()
@@ -109,7 +109,7 @@ class AuditLog:
     def read(
         self, limit: int = 100, offset: int = 0, *, user: str = "", action: str = "", result: str = ""
     ) -> tuple[list[Entry], int]:
-        """A page of what fits, the newest first, and how many fit in all."""
+        """A page of the entries that match, newest first, and how many match in total."""
         wanted = [
             f'"{name}": {json.dumps(value)}'.encode()
             for name, value in zip(_FILTERS, (user, action, result), strict=True)
@@ -135,9 +135,9 @@ class AuditLog:
 
 
 def fair_share(lines: list[bytes], most: int) -> list[bytes]:
-    """The lines that are kept where there is room for so many bytes: of each user's the newest, up to the same size.
+    """The lines to keep in ``most`` bytes: each user's newest, up to the same size.
 
-    ``lines``: the oldest first, as is what is kept.
+    ``lines``: oldest first, as is the result.
     """
     users = [_user_of(line) for line in lines]
     sizes: Counter[str] = Counter()
@@ -171,7 +171,7 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def _parse(line: bytes) -> Entry | None:
-    """A line that is whole and ours."""
+    """A line that is complete and ours."""
     try:
         entry = Entry(**json.loads(line))
     except (ValueError, TypeError):

@@ -14,13 +14,13 @@ class SessionRow:
 
     Attributes:
         user: Whose it is.
-        session_id: Its name.
+        session_id: Its id.
         created_at: None when its metadata does not say, or cannot be read.
-        updated_at: When it was last used; likewise.
+        updated_at: When it was last used; None likewise.
         size_bytes: All its files.
         live: Whether somebody uses it now, as far as locks tell.
         problem: ``no_metadata``, ``corrupted_metadata``, ``symlink``, ``mount_inside`` or empty. Text of the user's own
-            (title, notebook) is as hostile as the user: escape it.
+            (title, notebook) may be hostile: escape it.
         title: What a person called it.
         notebook: The path of its notebook, if it has one.
         execution_count: Cells run so far.
@@ -63,7 +63,7 @@ class SnapshotRow:
 
 @dataclass(frozen=True)
 class HubUser:
-    """A user as the hub knows them; ``server`` is the path of a server of theirs that answers, if there is one."""
+    """A user as the hub knows them; ``server`` is the path of their server, if it runs."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -76,14 +76,14 @@ class UserCensus:
     """What one user has.
 
     Attributes:
-        user: Who, with groups and whether a server of theirs runs.
-        taken_at: When this was looked at.
-        root: Where their workspace is, or where it was asked for.
+        user: Who, with groups and whether their server runs.
+        taken_at: When this was read.
+        root: Where their workspace is, or where it was looked for.
         sessions: Their sessions.
-        snapshot_count: Of all sessions, also of those that are gone.
+        snapshot_count: Of all sessions, including deleted ones.
         snapshot_bytes: What all snapshots take on disk.
         free_bytes: What is free on their disk; None when unknown.
-        problem: Why nothing is known of them, or empty. A user without a workspace yet has no problem, and no sessions.
+        problem: Why nothing is known about them, or empty. A user without a workspace has no problem, and no sessions.
         identity: The same for two users if their workspaces are one folder.
     """
 
@@ -151,7 +151,7 @@ class Census:
 
 
 def without_shared(users: Iterable[UserCensus]) -> dict[str, UserCensus]:
-    """Users by name. Of those who share one folder nothing is known: whose rules would hold there?"""
+    """Users by name. Those who share a folder are a problem: whose rules would apply there?"""
     found = list(users)
     sharing: dict[str, list[str]] = {}
     for user in found:
@@ -161,7 +161,7 @@ def without_shared(users: Iterable[UserCensus]) -> dict[str, UserCensus]:
     for user in found:
         others = [name for name in sharing.get(user.identity, ()) if name != user.name]
         if others:
-            problem = f"{user.root} is the workspace of {', '.join(sorted(others)[:3])}, too"
+            problem = f"{user.root} is also the workspace of {', '.join(sorted(others)[:3])}"
             user = UserCensus(user.user, user.taken_at, user.root, problem=problem)
         result[user.name] = user
     return result

@@ -1,4 +1,4 @@
-"""The hub's API, as far as this service needs it: who there is, in which groups, and whose servers run."""
+"""The hub's API, as far as this service needs it: users, their groups, and whose servers run."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ class HubApi:
         return [user for user in found if not self._only or user.name in self._only]
 
     async def user(self, name: str) -> HubUser | None:
-        """One user as the hub knows them now; None: not any more."""
+        """One user as the hub knows them now; None if they no longer exist."""
         found = await self._ask(f"/users/{quote(name, safe='')}", "read:users:name", missing=True)
         return self._user(found) if found is not None else None
 
     def _user(self, model: dict[str, Any]) -> HubUser:
         if "servers" not in model:
-            raise HubUnavailable("the hub does not tell whose servers run; give the service the scope read:servers")
+            raise HubUnavailable("the hub does not say whose servers run; give the service the scope read:servers")
         if self._groups and "groups" not in model:
             raise HubUnavailable(
-                "the hub does not tell users' groups; give the service the scope read:users:groups, "
+                "the hub does not say users' groups; give the service the scope read:users:groups, "
                 "or remove group_policies"
             )
         servers = model["servers"]
@@ -97,7 +97,7 @@ class HubApi:
                 raise HubUnavailable(f"the hub refuses {method} {path}; give the service the scope {scope}") from None
             raise HubUnavailable(f"the hub answers {e.code} to {method} {path}") from None
         except (OSError, ValueError) as e:
-            raise HubUnavailable(f"the hub at {self._url} cannot be asked: {e}") from None
+            raise HubUnavailable(f"the hub at {self._url} cannot be reached: {e}") from None
 
 
 class GivenUsers:
@@ -107,7 +107,7 @@ class GivenUsers:
         self._names = names
 
     async def users(self) -> list[HubUser]:
-        """Those that are named."""
+        """All of them."""
         return [HubUser(name) for name in self._names]
 
     async def user(self, name: str) -> HubUser | None:

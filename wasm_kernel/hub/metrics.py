@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: what there is, per user and in all, and what was done."""
+"""Metrics for Prometheus: what there is, per user and in total, and what was done."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from wasm_kernel.hub.census import Census
-from wasm_kernel.hub.work import Run
+from wasm_kernel.hub.plan import Run
 
 _PREFIX = "wasm_kernel_hub_"
 
 
 class Metrics:
-    """A registry of our own, so that nothing of the process is told."""
+    """A registry of our own, so that nothing about the process is exposed."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -24,11 +24,13 @@ class Metrics:
         self._deleted = self._counter("deleted_sessions", "Sessions deleted", "user")
         self._archived = self._counter("archived_sessions", "Sessions archived before they were deleted", "user")
         self._freed = self._counter("freed_bytes", "Bytes of sessions and snapshots deleted", "user")
-        self._snapshots = self._counter("deleted_snapshots", "Snapshots of sessions that stay, deleted", "user")
+        self._snapshots = self._counter("deleted_snapshots", "Snapshots deleted from sessions that stay", "user")
         self._failed = self._counter("failures", "Things that went wrong", "user")
-        self._live = self._gauge("skipped_live_sessions", "Sessions that the last run left because they are in use")
-        self._waiting = self._gauge("warned_sessions", "Sessions whose users were told that they will go")
-        self._last = self._gauge("last_run_timestamp_seconds", "When the last scheduled run ended well")
+        self._live = self._gauge(
+            "skipped_live_sessions", "Sessions that the last run left alone because they were in use"
+        )
+        self._waiting = self._gauge("warned_sessions", "Sessions whose users were warned that they will be deleted")
+        self._last = self._gauge("last_run_timestamp_seconds", "When the last scheduled run succeeded")
         self._duration = self._gauge("last_run_duration_seconds", "How long the last scheduled run took")
         self._runs = self._counter("runs", "Scheduled runs", "result")
 
@@ -39,7 +41,7 @@ class Metrics:
         return Gauge(_PREFIX + name, text, registry=self._registry)
 
     def saw(self, census: Census) -> None:
-        """Remember what there is."""
+        """Remember the last census."""
         self._census.census = census
 
     def did(self, run: Run) -> None:
@@ -52,7 +54,7 @@ class Metrics:
             self._failed.labels(name).inc(len(user.errors))
 
     def scheduled(self, run: Run | None) -> None:
-        """A scheduled run ended; None: it could not be done."""
+        """A scheduled run ended; None: it failed."""
         self._runs.labels("failed" if run is None else "partial" if run.failures else "done").inc()
         if run is not None:
             self._last.set_to_current_time()
@@ -60,7 +62,7 @@ class Metrics:
             self._live.set(sum(len(user.live) for user in run.users.values()))
 
     def warned(self, sessions: int) -> None:
-        """So many sessions are warned of now."""
+        """Note how many sessions have been warned of."""
         self._waiting.set(sessions)
 
     def text(self) -> bytes:
@@ -69,7 +71,7 @@ class Metrics:
 
 
 class _CensusCollector(Collector):
-    """What the last census says; users who are gone are gone here, too."""
+    """What the last census says; users who are gone are gone here too."""
 
     census: Census | None = None
 
@@ -93,7 +95,7 @@ class _CensusCollector(Collector):
             yield GaugeMetricFamily(_PREFIX + name, f"{text}, of all users", value=sum(values))
         yield GaugeMetricFamily(_PREFIX + "users", "Users the hub knows", value=len(users))
         unknown = sum(bool(u.problem) for u in users)
-        yield GaugeMetricFamily(_PREFIX + "unreachable_users", "Users of whom nothing can be known", value=unknown)
+        yield GaugeMetricFamily(_PREFIX + "unreachable_users", "Users whose workspace cannot be read", value=unknown)
         yield GaugeMetricFamily(
             _PREFIX + "census_timestamp_seconds", "When this was counted", value=census.taken_at.timestamp()
         )

@@ -1,20 +1,20 @@
-"""What is kept of whom: settings as an administrator writes them, merged for each user into one `Rules` value.
+"""What is kept for whom: settings as an administrator writes them, merged for each user into one `Rules` value.
 
 A policy is a dictionary; what is not in it is left to a less specific one:
 
-    max_age           not used for this long: it goes ("30d")
-    max_sessions      at most so many sessions per user
-    max_total         at most so much space of sessions per user ("10G")
-    min_free          so much should be free on the user's disk ("5G")
-    keep              ids of sessions that never go
+    max_age           delete sessions unused for this long ("30d")
+    max_sessions      keep at most this many sessions per user
+    max_total         keep at most this much space of sessions per user ("10G")
+    min_free          leave this much free on the user's disk ("5G")
+    keep              ids of sessions that are never deleted
     snapshot_max_age, snapshot_max_per_session, snapshot_max_total     the same for snapshots
     archive           write sessions to the archive folder before they are deleted (True or False)
-    warn_before       tell users so long before a session goes ("3d")
+    warn_before       warn users this long before a session is deleted ("3d")
 
-None takes away a bound that a less specific policy sets. The user's own policy wins over those of groups, and these win
+None removes a bound that a less specific policy sets. The user's own policy wins over those of groups, and these win
 over the default, setting by setting. If several groups of a user have the same setting, the one that keeps more wins:
 the longer time, the larger number, no bound over any bound, the smaller ``min_free``, archiving over not archiving; so
-the order of groups says nothing.
+the order of groups does not matter.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from wasm_kernel.model.units import parse_duration, parse_size
 
 @dataclass(frozen=True)
 class Rules:
-    """What holds for one user.
+    """The rules for one user.
 
     Attributes:
         retention: Which sessions stay.
         snapshots: Which snapshots stay.
         archive: Whether sessions are archived before they are deleted.
-        warn_before: Seconds between telling the user and deleting; 0: nobody is told.
-        source: Where it is from, for people: ``default``, ``group students``, ``user ann``, joined by ``+``.
+        warn_before: Seconds between warning the user and deleting; 0: nobody is warned.
+        source: Where they come from, for people: ``default``, ``group students``, ``user ann``, joined by ``+``.
     """
 
     retention: RetentionPolicy = field(default_factory=RetentionPolicy)
@@ -50,14 +50,8 @@ class Rules:
     source: str = "default"
 
     @property
-    def bounds_sessions(self) -> bool:
-        """Whether any session could ever go by these."""
-        r = self.retention
-        return not (r.max_age_hours is r.max_sessions is r.max_total_bytes is r.min_free_bytes is None)
-
-    @property
     def bounds_snapshots(self) -> bool:
-        """Whether any snapshot could ever go by these."""
+        """Whether these could ever delete a snapshot."""
         s = self.snapshots
         return not (s.max_age_hours is s.max_per_session is s.max_total_bytes is None)
 
@@ -78,7 +72,7 @@ def _size(value: Any) -> int:
 
 
 def _count(value: Any) -> int:
-    if isinstance(value, str) and value.isdecimal():  # as a command line has it
+    if isinstance(value, str) and value.isdecimal():  # as on a command line
         return int(value)
     if not isinstance(value, int):
         raise TypeError
@@ -104,7 +98,7 @@ _KINDS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "max_sessions": (_count, "a number"),
     "max_total": (_size, 'a size, such as "10G"'),
     "min_free": (_size, 'a size, such as "5G"'),
-    "keep": (_ids, "a list of sessions' ids"),
+    "keep": (_ids, "a list of session ids"),
     "snapshot_max_age": (_age, 'a duration, such as "14d"'),
     "snapshot_max_per_session": (_count, "a number"),
     "snapshot_max_total": (_size, 'a size, such as "5G"'),
@@ -114,13 +108,13 @@ _KINDS: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 
 def checked(settings: Settings, where: str) -> dict[str, Any]:
-    """A policy's values as numbers; `ConfigurationError` names the setting that cannot be, and what it should be."""
+    """A policy's values as numbers; `ConfigurationError` names the setting that is wrong, and what it should be."""
     if not isinstance(settings, Mapping):
         raise ConfigurationError(f"{where} is {settings!r}; it must be a dictionary of settings")
     result: dict[str, Any] = {}
     for name, value in settings.items():
         if name not in _KINDS:
-            raise ConfigurationError(f"{where} has {name!r}; a policy has {', '.join(_KINDS)}")
+            raise ConfigurationError(f"{where} has {name!r}; the settings of a policy are {', '.join(_KINDS)}")
         parse, what = _KINDS[name]
         try:
             if isinstance(value, bool) and parse is not _flag:
@@ -129,7 +123,7 @@ def checked(settings: Settings, where: str) -> dict[str, Any]:
         except (ConfigurationError, TypeError, ValueError, OverflowError):
             raise ConfigurationError(f"{where}[{name!r}] is {value!r}; it must be {what}, or None") from None
         if isinstance(result[name], int | float) and not 0 <= result[name] < float("inf"):
-            raise ConfigurationError(f"{where}[{name!r}] is {value!r}; it must not be negative or without end")
+            raise ConfigurationError(f"{where}[{name!r}] is {value!r}; it must be finite and not negative")
     return result
 
 
@@ -157,7 +151,7 @@ class Policies:
         return bool(self._groups)
 
     def rules(self, user: HubUser) -> Rules:
-        """What holds for a user."""
+        """The rules for a user."""
         values, sources = dict(self._default), ["default"]
         groups = [name for name in sorted(set(user.groups)) if name in self._groups]
         if groups:
@@ -170,12 +164,12 @@ class Policies:
 
 
 def rules_from(settings: Settings, source: str = "given") -> Rules:
-    """The rules of one policy alone, as somebody tries it out."""
+    """The rules of one policy alone, to try it out."""
     return _rules(checked(settings, "policy"), source)
 
 
 def _most_generous(policies: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Of each setting the value that keeps more."""
+    """For each setting the value that keeps more."""
     result: dict[str, Any] = {}
     for policy in policies:
         for name, value in policy.items():

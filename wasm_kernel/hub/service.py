@@ -24,17 +24,17 @@
     entries, total = service.audit(limit=100, offset=0, user="", action="", result="")      the newest first
     service.history(user="")                 [Sample(time, sessions, session_bytes, snapshots, snapshot_bytes)]
     service.warnings()                       [SessionWarning(user, session_id, warned_at, due, …)], the next due first
-    service.policies.rules(hub_user)         what holds for a user; .source says where it is from
+    service.policies.rules(hub_user)         the rules for a user; .source says where they come from
     service.last_run                         the last scheduled `Run`, or None; service.next_run a datetime, or None
-    service.trouble                          what kept the last scheduled run from being done, or ""
+    service.trouble                          why the last scheduled run failed, or ""
     service.can_archive                      whether an archive folder is set
 
-`app` adds the routes of ``pages.handlers(service)``: (path, handler class, arguments), paths relative to the service's
-prefix ("" is its first page); it sets ``xsrf_cookies`` and ``settings["hub_auth"]`` (a `HubOAuth`). The prefix itself
-is ``settings["prefix"]``.
+`app` adds the routes of ``page.handlers.handlers(service)``: (path, handler class, arguments), paths relative to the
+service's prefix ("" is its first page); it sets ``xsrf_cookies`` and ``settings["hub_auth"]`` (a `HubOAuth`). The
+prefix itself is ``settings["prefix"]``.
 
-Bad values (a policy that cannot be, a user the hub does not know) raise `ConfigurationError`, whose text is for people.
-Only one thing that changes anything happens at a time; whoever comes second waits.
+Bad values (an impossible policy, a user the hub does not know) raise `ConfigurationError`, whose text is for people.
+Only one change is made at a time; others wait.
 """
 
 from __future__ import annotations
@@ -42,76 +42,46 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-import time
-import uuid
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import TypeVar, cast
 
 from wasm_kernel.errors import ConfigurationError
-from wasm_kernel.hub import answers
-from wasm_kernel.hub.answers import BadAnswer
 from wasm_kernel.hub.audit import AuditLog, Entry
 from wasm_kernel.hub.census import Census, HubUser, SnapshotRow, UserCensus, without_shared
-from wasm_kernel.hub.history import History, Sample
+from wasm_kernel.hub.deletions import Deletions
 from wasm_kernel.hub.hubapi import HubUnavailable
+from wasm_kernel.hub.journal import Journal
 from wasm_kernel.hub.metrics import Metrics
-from wasm_kernel.hub.notices import SessionWarning, WarningBook, notices_of, warnings_for
+from wasm_kernel.hub.plan import HubPlan, Run, UserPlan, UserResult, foreseen, kept, plan_all
 from wasm_kernel.hub.policies import Policies, Rules, Settings, rules_from
-from wasm_kernel.hub.work import HubPlan, Run, UserPlan, UserResult, plan_all
-from wasm_kernel.model.records import format_time
+from wasm_kernel.hub.usage_history import History, Sample
+from wasm_kernel.hub.user_warnings import SessionWarning, WarningBook, notices_of, warnings_for
+from wasm_kernel.hub.workplace import Directory, Workplace
+from wasm_kernel.hub.workspaces import checked_answers
+from wasm_kernel.hub.workspaces.checked_answers import BadAnswer
 from wasm_kernel.model.retention import Decision
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-_BATCH = 200  # sessions removed between two entries of the audit log
-_LISTED = 1000  # snapshots, or warnings, of a user that one run names; of the others it says how many
-_SNAPSHOT_BOUNDS = ("max_age_hours", "max_per_session", "max_total_bytes")
-_DAY = 86400.0
-_STALE = 10  # a census that much older than it should be is not shown; one that is a little older, while it is renewed
+_STALE = 10  # a census this many times too old is not shown; one a little too old is, while it is renewed
 
 Ids = Mapping[str, Collection[str]]
 """User to ids of sessions or snapshots."""
 
 
-class Directory(Protocol):
-    """Who there is."""
-
-    async def users(self) -> list[HubUser]:
-        """Everybody."""
-
-    async def user(self, name: str) -> HubUser | None:
-        """One of them, as they are now; None: there is no such user any more."""
-
-
-class Workplace(Protocol):
-    """Where users' workspaces are worked on: in homes that are reachable, or by users' own servers."""
-
-    def obstacle(self, user: HubUser) -> str:
-        """Why nothing may be removed for this user now, or empty."""
-
-    def shift(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """While the schedule's work is done: whatever has to be started for it is, and is stopped again."""
-
-    async def do(self, user: HubUser, job: str, *, archive: bool = False, **arguments: Any) -> dict[str, Any]:
-        """Do a job of `jobs`: its answer, ``{"missing": path}``, or ``{"problem": text}``. Nothing is raised."""
-
-    def close(self) -> None:
-        """No more work."""
-
-
 @dataclass(frozen=True)
 class Arrangement:
-    """How the service works, turned once from settings.
+    """How the service works, made once from its settings.
 
     Attributes:
         state: The service's own folder: audit log, warnings, history.
-        policies: What is kept of whom.
+        policies: What is kept for whom.
         can_archive: Whether there is an archive folder.
-        census_seconds: How old a census may be that is shown.
-        breadth: How many users are worked for at once.
+        census_seconds: How old a census may be when it is shown.
+        breadth: How many users are handled at once.
     """
 
     state: Path
@@ -132,7 +102,7 @@ class Service:
         self._census: Census | None = None
         self._looking, self._working = asyncio.Lock(), asyncio.Lock()
         self._refreshing: asyncio.Task[None] | None = None
-        self._swept: dict[str, float] = {}
+        self._deletions = Deletions(workplace, directory, can_archive=arrangement.can_archive)
         self.metrics = Metrics()
         self.policies, self.can_archive = arrangement.policies, arrangement.can_archive
         self.last_run: Run | None = None
@@ -140,7 +110,7 @@ class Service:
         self.trouble = ""
 
     def close(self) -> None:
-        """No more work."""
+        """Stop, and end what runs."""
         self._workplace.close()
 
     # ---- looking
@@ -158,7 +128,7 @@ class Service:
         return known
 
     async def _look_since(self, asked_at: datetime) -> Census:
-        """A census that was begun after somebody asked for it; several who ask share one."""
+        """A census begun after ``asked_at``; several callers share one."""
         async with self._looking:
             known = self._census
             if known is not None and known.taken_at >= asked_at:
@@ -172,29 +142,29 @@ class Service:
             return census
 
     async def _refresh(self, asked_at: datetime) -> None:
-        """While somebody looks at what is known."""
-        with contextlib.suppress(HubUnavailable):  # who waits for a census will be told
+        """Renew the census in the background."""
+        with contextlib.suppress(HubUnavailable):  # whoever waits for a census is told
             await self._look_since(asked_at)
 
     async def _look(self, user: HubUser) -> UserCensus:
         taken_at = _now()
         try:
-            return answers.user_census(user, taken_at, await self._workplace.do(user, "look"))
+            return checked_answers.user_census(user, taken_at, await self._workplace.do(user, "look"))
         except BadAnswer as e:
-            return UserCensus(user, taken_at, problem=f"the answer about them cannot be: {e}")
+            return UserCensus(user, taken_at, problem=f"the answer about their workspace is invalid: {e}")
 
     async def snapshots(self, user: str, session_id: str | None = None) -> list[SnapshotRow]:
-        """A user's snapshots, the newest first."""
+        """A user's snapshots, newest first."""
         known = await self._known([user])
         found = await self._workplace.do(known[user].user, "snapshots", session_id=session_id)
         if found.get("problem"):
             raise ConfigurationError(f"the snapshots of {user!r} cannot be listed: {found['problem']}")
-        return answers.snapshot_rows(user, found)
+        return checked_answers.snapshot_rows(user, found)
 
     def audit(
         self, limit: int = 100, offset: int = 0, *, user: str = "", action: str = "", result: str = ""
     ) -> tuple[list[Entry], int]:
-        """A page of the audit log, the newest first, and how many entries fit in all."""
+        """A page of the audit log, newest first, and how many entries match in total."""
         return self._audit.read(limit, offset, user=user, action=action, result=result)
 
     def history(self, user: str = "") -> list[Sample]:
@@ -202,7 +172,7 @@ class Service:
         return self._history.samples(user)
 
     def warnings(self) -> list[SessionWarning]:
-        """Sessions whose users were told that they will go, the next due first."""
+        """Sessions whose users were warned that they will be deleted, the next due first."""
         return self._book.all()
 
     # ---- planning
@@ -218,13 +188,11 @@ class Service:
         made = plan_all(census, rules, due, _now(), self._workplace.obstacle)
 
         async def with_snapshots(of_user: UserPlan) -> UserPlan:
-            if of_user.left_alone or not of_user.rules.bounds_snapshots:
+            known = census.users[of_user.user]
+            asks = of_user.remove or of_user.rules.bounds_snapshots
+            if of_user.left_alone or not known.snapshot_count or not asks:
                 return of_user
-            user = census.users[of_user.user]
-            if not user.snapshot_count:
-                return of_user
-            found = await self._thin(user.user, of_user.rules, dry_run=True)
-            return replace(of_user, snapshots=found.snapshots, snapshot_bytes=found.snapshot_bytes)
+            return await self._deletions.foresee(of_user, known.user)
 
         planned = await self._for_each(list(made.users.values()), with_snapshots)
         return replace(made, users={of_user.user: of_user for of_user in planned})
@@ -249,11 +217,11 @@ class Service:
         only: Ids | None = None,
         dry_run: bool = False,
     ) -> Run:
-        """Do what a plan made now says, and tell users what will go."""
+        """Plan now and carry it out, and warn users of what will be deleted."""
         given = rules_from(policy) if policy is not None else None
         whole = given is None and only is None and not dry_run
         async with self._working, self._workplace.shift() if whole else contextlib.nullcontext():
-            journal = _Journal(self._audit, actor, "prune", dry_run=dry_run)
+            journal = Journal(self._audit, actor, "prune", dry_run=dry_run)
             census = await self.census(fresh=True)
             rules = self._rules(census, given, users)
             if whole:
@@ -261,29 +229,27 @@ class Service:
             plan = await self._plan(census, rules, warned=given is None)
 
             async def work(of_user: UserPlan) -> UserResult:
-                allowed = None if only is None else set(only.get(of_user.user, ()))
-                remove = [d for d in of_user.remove if allowed is None or d.session_id in allowed]
-                result = UserResult(
-                    of_user.user,
-                    live=of_user.live,
-                    skipped=tuple(d.session_id for d in of_user.skip),
-                    waiting=len(of_user.waiting),
-                    left_alone=of_user.left_alone,
-                )
+                if only is not None:
+                    of_user = of_user.only(only.get(of_user.user, ()))
                 if dry_run:
-                    deleted = {d.session_id: d.size_bytes for d in remove}
-                    thinned = (of_user.snapshots, of_user.snapshot_bytes) if only is None else ((), 0)
-                    return replace(result, deleted=deleted, snapshots=thinned[0], snapshot_bytes=thinned[1])
-                if not of_user.left_alone:
-                    done = await self._remove(of_user.user, remove, journal, archive=of_user.rules.archive)
-                    result = result.plus(done)
-                    if of_user.snapshots and only is None and not done.left_alone:
-                        result = result.plus(await self._thin_now(of_user, journal))
-                    if whole and census.users[of_user.user].root_exists:
-                        result = result.plus(await self._sweep(of_user))
-                return result
+                    return foreseen(of_user)
+                if of_user.left_alone:
+                    return kept(of_user)
+                sweep = whole and census.users[of_user.user].root_exists
+                return await self._carry_out(of_user, journal, sweep=sweep)
 
             return await self._finish(journal, await self._for_each(list(plan.users.values()), work))
+
+    async def _carry_out(self, of_user: UserPlan, journal: Journal, *, sweep: bool) -> UserResult:
+        """Do what was planned for a user: sessions, then snapshots of those that stay, then leftovers."""
+        result = kept(of_user)
+        done = await self._deletions.remove(of_user.user, of_user.remove, journal, archive=of_user.rules.archive)
+        result = result.plus(done)
+        if of_user.snapshots and not done.left_alone:
+            result = result.plus(await self._deletions.thin(of_user, journal))
+        if sweep:
+            result = result.plus(await self._deletions.sweep(of_user))
+        return result
 
     async def archive(self, actor: str, sessions: Ids) -> Run:
         """Write sessions to the archive folder, and delete them."""
@@ -297,7 +263,7 @@ class Service:
 
     async def _asked_for(self, actor: str, action: str, sessions: Ids, *, archive: bool) -> Run:
         async with self._working:
-            journal = _Journal(self._audit, actor, action)
+            journal = Journal(self._audit, actor, action)
             known = await self._known(list(sessions))
 
             async def work(name: str) -> UserResult:
@@ -311,92 +277,22 @@ class Service:
                     changed=tuple(i for i in sessions[name] if i not in rows),
                     skipped=tuple(r.session_id for r in wanted if r.problem),
                 )
-                return result.plus(await self._remove(name, judged, journal, archive=archive))
+                return result.plus(await self._deletions.remove(name, judged, journal, archive=archive))
 
             return await self._finish(journal, await self._for_each(list(sessions), work))
 
     async def delete_snapshots(self, actor: str, snapshots: Ids) -> Run:
         """Delete snapshots."""
         async with self._working:
-            journal = _Journal(self._audit, actor, "delete snapshots")
+            journal = Journal(self._audit, actor, "delete snapshots")
             await self._known(list(snapshots))
 
             async def work(name: str) -> UserResult:
-                user, refused = await self._ready(name)
-                if user is None:
-                    return refused
-                wanted = [str(i) for i in snapshots[name]]
-                await journal.begun(name, wanted, "asked for")
-                found = await self._workplace.do(user, "forget", snapshot_ids=wanted)
-                return await self._judged(name, found, journal, dict.fromkeys(wanted, "asked for"))
+                return await self._deletions.delete_snapshots(name, [str(i) for i in snapshots[name]], journal)
 
             return await self._finish(journal, await self._for_each(list(snapshots), work))
 
-    async def _ready(self, name: str) -> tuple[HubUser | None, UserResult]:
-        """A user as the hub knows them at this moment, if something may be done for them."""
-        try:
-            user = await self._directory.user(name)
-        except HubUnavailable as e:
-            return None, UserResult(name, left_alone=str(e))
-        if user is None:
-            return None, UserResult(name, left_alone="the hub does not know them any more")
-        obstacle = self._workplace.obstacle(user)
-        return (None, UserResult(name, left_alone=obstacle)) if obstacle else (user, UserResult(name))
-
-    async def _remove(
-        self, name: str, decisions: Sequence[Decision], journal: _Journal, *, archive: bool
-    ) -> UserResult:
-        """Delete sessions, a batch at a time, each noted before and after."""
-        result = UserResult(name)
-        for batch in _batches(decisions):
-            user, refused = await self._ready(name)  # a server may have been started meanwhile
-            if user is None:
-                return result.plus(refused)
-            if archive and not self.can_archive:
-                text = "it is to be archived, but there is no archive folder; set WasmKernelHub.archive_folder"
-                return result.plus(UserResult(name, errors={"user": text}))
-            reasons = {d.session_id: d.reason for d in batch}
-            await journal.begun(name, reasons, batch[0].reason)
-            listed = [[d.session_id, d.reason, d.size_bytes, d.stamp] for d in batch]
-            found = await self._workplace.do(user, "remove", decisions=listed, archive=archive)
-            done = await self._judged(name, found, journal, reasons)
-            result = result.plus(done)
-            if "user" in done.errors:
-                break
-        return result
-
-    async def _thin_now(self, of_user: UserPlan, journal: _Journal) -> UserResult:
-        user, refused = await self._ready(of_user.user)
-        if user is None:
-            return refused
-        await journal.begun(user.name, of_user.snapshots, "snapshots")
-        found = await self._thin(user, of_user.rules)
-        await journal.results(found, {})
-        return found
-
-    async def _sweep(self, of_user: UserPlan) -> UserResult:
-        """Take away what belongs to nothing, once a day."""
-        name, now = of_user.user, time.monotonic()
-        user, refused = await self._ready(name)
-        if user is None or now - self._swept.get(name, now - _DAY) < _DAY:
-            return refused
-        self._swept[name] = now
-        hours = of_user.rules.retention.max_age_hours
-        return _result(name, await self._workplace.do(user, "sweep", max_age_hours=hours))
-
-    async def _thin(self, user: HubUser, rules: Rules, *, dry_run: bool = False) -> UserResult:
-        bounds = {name: getattr(rules.snapshots, name) for name in _SNAPSHOT_BOUNDS}
-        found = await self._workplace.do(user, "thin", policy=bounds, dry_run=dry_run)
-        return _result(user.name, found)
-
-    async def _judged(
-        self, name: str, found: dict[str, Any], journal: _Journal, reasons: Mapping[str, str]
-    ) -> UserResult:
-        result = _result(name, found)
-        await journal.results(result, reasons)
-        return result
-
-    async def _finish(self, journal: _Journal, results: Iterable[UserResult]) -> Run:
+    async def _finish(self, journal: Journal, results: Iterable[UserResult]) -> Run:
         run = await journal.finished({result.user: result for result in results})
         if not run.dry_run:
             self.metrics.did(run)
@@ -405,10 +301,10 @@ class Service:
                 self._census = self._census.without(gone)
         return run
 
-    # ---- telling
+    # ---- warning
 
-    async def _warn(self, census: Census, rules: Mapping[str, Rules], journal: _Journal) -> None:
-        """Tell users what will go. Whoever could not be told has not been warned."""
+    async def _warn(self, census: Census, rules: Mapping[str, Rules], journal: Journal) -> None:
+        """Warn users of what will be deleted. Who could not be told does not count as warned."""
         now = _now()
 
         async def tell(name: str) -> tuple[str, list[SessionWarning]]:
@@ -437,103 +333,10 @@ class Service:
                 return await work(item)
 
         found = await asyncio.gather(*(one(item) for item in items), return_exceptions=True)
-        for each in found:  # nobody is left working when one has failed
+        for each in found:  # none is left running when one has failed
             if isinstance(each, BaseException):
                 raise each
         return cast(list[_R], found)
-
-
-class _Journal:
-    """One run, and what the audit log says of it."""
-
-    def __init__(self, audit: AuditLog, actor: str, action: str, *, dry_run: bool = False) -> None:
-        self._audit, self._clock = audit, time.monotonic()
-        self._run = Run(uuid.uuid4().hex[:12], actor, action, _now(), dry_run=dry_run)
-
-    async def begun(self, user: str, ids: Iterable[str], reason: str) -> None:
-        """Something is about to be removed; if that cannot be written down, it must not be."""
-        every = list(ids)
-        more = f" and {len(every) - _LISTED:,} more" if len(every) > _LISTED else ""
-        detail = " ".join(every[:_LISTED]) + more
-        await self._write([self._entry(user, reason=reason, result="begun", detail=detail)])
-
-    async def results(self, result: UserResult, reasons: Mapping[str, str]) -> None:
-        """How it went, for each."""
-
-        def entry(session_id: str = "", how: str = "done", **more: Any) -> Entry:
-            reason = reasons.get(session_id, "")
-            return self._entry(result.user, session_id=session_id, reason=reason, result=how, **more)
-
-        made = [entry(i, bytes=size, detail=result.archived.get(i, "")) for i, size in result.deleted.items()]
-        made += [entry(snapshot_id=i, bytes=0) for i in result.snapshots[:_LISTED]]
-        if len(result.snapshots) > _LISTED:
-            made.append(entry(detail=f"and {len(result.snapshots) - _LISTED:,} more snapshots"))
-        made += [entry(i, "live") for i in result.live] + [entry(i, "changed") for i in result.changed]
-        made += [entry("" if i == "user" else i, "failed", detail=text) for i, text in result.errors.items()]
-        await self._write(made)
-
-    async def warned(self, user: str, warnings: Iterable[SessionWarning]) -> None:
-        """A user was told."""
-        every = list(warnings)
-        made = [
-            self._entry(
-                user, session_id=w.session_id, reason=w.reason, bytes=w.size_bytes, detail=f"due {format_time(w.due)}"
-            )
-            for w in every[:_LISTED]
-        ]
-        if len(every) > _LISTED:
-            made.append(self._entry(user, detail=f"and {len(every) - _LISTED:,} more sessions"))
-        await self._write(replace(entry, action="warn") for entry in made)
-
-    async def finished(self, users: dict[str, UserResult]) -> Run:
-        """The whole run."""
-        run = replace(self._run, duration=time.monotonic() - self._clock, users=users)
-        if not run.dry_run:
-            alone = sum(bool(user.left_alone) for user in users.values())
-            counts = {
-                "sessions deleted": run.deleted,
-                "archived": sum(len(user.archived) for user in users.values()),
-                "snapshots deleted": sum(len(user.snapshots) for user in users.values()),
-                "in use": sum(len(user.live) for user in users.values()),
-                "failed": run.failures,
-                "users left alone": alone,
-            }
-            detail = ", ".join(f"{what}: {count}" for what, count in counts.items() if count) or "nothing to do"
-            await self._write([self._entry("", bytes=run.freed_bytes, result="finished", detail=detail)])
-        return run
-
-    def _entry(self, user: str, **fields: Any) -> Entry:
-        return Entry(format_time(_now()), self._run.run_id, self._run.actor, self._run.action, user, **fields)
-
-    async def _write(self, entries: Iterable[Entry]) -> None:
-        await asyncio.to_thread(self._audit.append, list(entries))
-
-
-def _result(user: str, found: dict[str, Any]) -> UserResult:
-    """What a job says it did."""
-    try:
-        if "missing" in found:
-            return UserResult(user, errors={"user": f"there is no workspace {answers.text(found, 'missing')} any more"})
-        if "problem" in found:
-            return UserResult(user, errors={"user": answers.text(found, "problem", 1000)})
-        done = answers.pruned(found)
-        return UserResult(
-            user,
-            done.deleted,
-            done.archived,
-            done.live,
-            done.changed,
-            errors=done.errors,
-            snapshots=done.snapshots,
-            snapshot_bytes=done.snapshot_bytes,
-        )
-    except BadAnswer as e:
-        return UserResult(user, errors={"user": f"the answer about them cannot be: {e}"})
-
-
-def _batches(decisions: Sequence[Decision]) -> Iterator[Sequence[Decision]]:
-    for start in range(0, len(decisions), _BATCH):
-        yield decisions[start : start + _BATCH]
 
 
 def _checked(census: Census, names: Collection[str]) -> list[str]:

@@ -1,13 +1,13 @@
-"""The host's magics in the text of a cell: which there are, in which roles, and how often each may be done.
+"""The host's magics in the text of a cell: which ones, in which roles, and how often each may run.
 
-The guest says when it comes to one; the host does it only if the user's own text holds it, and only as often as the
-text says. The text is read as IPython reads it, by IPython's own transformer, and what it makes of a magic is looked
-for in the syntax tree. So neither a string nor a comment counts, and neither does code that the guest has put together.
+The guest says when it reaches one; the host runs it only if the user's own text contains it, and only as often as the
+text says. The text is read as IPython reads it, by IPython's own transformer, and magics are then looked up in the
+syntax tree. So neither a string nor a comment counts, and neither does code that the guest has put together.
 
-The guest decides what it tells the host, and a cell may run code that its user has not written: a module, an object's
-method, a task of an earlier cell. What the text says once is therefore done once, whoever asks for it. Where code can
-run repeatedly (in a loop, a function, a comprehension, under %timeit) nobody can tell how often it should, so there is
-a bound. After the cell has ended nothing is done in its name.
+The guest decides what it tells the host, and a cell may run code its user has not written: a module, an object's
+method, a task of an earlier cell. What the text says once is therefore done once, whichever code asks for it. Where
+code can run repeatedly (in a loop, a function, a comprehension, under %timeit) the right number cannot be known, so
+there is a bound. After the cell has ended, nothing runs in its name.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ HOST_MAGICS = ("session", "prune", "pip")
 _SPECIAL_LINE = re.compile(r"^[ \t]*(?:[%!?]|[^\n=#'\"()]*=[ \t]*[%!])|\?[ \t]*$", re.MULTILINE)
 _HOST_LINE = re.compile(rf"%(?:{'|'.join(HOST_MAGICS)})\b")
 _MOST_WORK = 500_000  # special lines times characters: about a second
-MOST_REPEATS = 100  # in one cell, of a magic that stands in a loop, a function or a comprehension
+MOST_REPEATS = 100  # in one cell, of a magic in a loop, a function or a comprehension
 _PYTHON_CELLS = ("time", "timeit", "capture", "prun")  # magics whose cell is Python, run in the same guest
 _REPEATING = ("timeit",)
-_MOST_NESTED = 3  # such magics within each other: each is read anew
+_MOST_NESTED = 3  # such magics inside each other: each is parsed again
 # Magics whose line is Python, and the options before it: those without a value, those with one.
 _OPTIONS = {
     "time": re.compile(r"\A(?:--no-raise-error\s+)*"),
@@ -45,15 +45,15 @@ _REPEATED_PARTS: dict[type[ast.AST], tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class HostMagic:
-    """A magic of ours in a cell.
+    """One of the host's magics in a cell.
 
     Attributes:
         name: Without the percent sign.
-        line: What follows it, as IPython hands it on.
-        shown: Whether it stands alone somewhere, so that its answer is to be shown.
+        line: What follows it, as IPython passes it on.
+        shown: Whether it stands alone somewhere, so that its answer is shown.
         used: Whether its value is used somewhere, as in ``s = %session info``.
-        last: Whether it stands in one place only, which is the cell's last statement.
-        repeats: Whether it stands somewhere that may run more than once: in a loop, say.
+        last: Whether it occurs only once, as the cell's last statement.
+        repeats: Whether it occurs somewhere that may run more than once, such as a loop.
     """
 
     name: str
@@ -66,13 +66,13 @@ class HostMagic:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell's text as the host sees it: its magics in order, and whether there is nothing else in it."""
+    """A cell's text as the host sees it: its magics in order, and whether it contains nothing else."""
 
     magics: tuple[HostMagic, ...] = ()
     only_magics: bool = False
 
     def find(self, name: str, line: str) -> HostMagic | None:
-        """The magic, if the text holds it; what several places say of it is put together."""
+        """The magic, if the text contains it; several occurrences are merged."""
         found = self._places(name, line)
         if not found:
             return None
@@ -86,7 +86,7 @@ class Cell:
         )
 
     def times(self, name: str, line: str) -> int:
-        """How often the text lets a magic be done: once for each place, and more where code can run repeatedly."""
+        """How often the text lets a magic run: once per occurrence, and more where code can run repeatedly."""
         found = self._places(name, line)
         once = sum(not m.repeats for m in found)
         return once + (MOST_REPEATS if once < len(found) else 0)
@@ -97,19 +97,19 @@ class Cell:
 
 @dataclass
 class Claims:
-    """What a cell may still ask of the host while it runs; nothing once it has ended."""
+    """Which magics a cell may still run; none once it has ended."""
 
     cell: Cell = field(default_factory=Cell)
     ended: bool = False
     _done: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def claim(self, name: str, line: str) -> HostMagic | None:
-        """The magic, to be done now; None if the text does not hold it. Raises if it was done often enough."""
+        """The magic, to be run now; None if the text does not contain it. Raises if it has run often enough."""
         what = f"%{name} {line}".rstrip()[:200]
         if self.ended:
             raise WasmKernelError(
-                f"{what} was not done: no cell runs whose text holds it. The host's magics work only while their cell "
-                "runs, not from a background task or a widget's callback; write it in a cell and run that"
+                f"{what} was not run: no running cell contains it. Such commands work only while their cell "
+                "runs, not from a background task or a widget's callback; write it in a cell and run that cell"
             )
         magic = self.cell.find(name, line)
         if magic is None:
@@ -117,30 +117,28 @@ class Claims:
         most = self.cell.times(name, line)
         if self._done[name, line] >= most:
             times = "once" if most == 1 else f"{most} times"
-            why = f"a loop or a function gets {MOST_REPEATS} at most" if magic.repeats else "as often as its text says"
-            raise WasmKernelError(
-                f"{what} was done {times} in this cell, {why}; run it again in another cell if you want more"
-            )
+            why = "the most for a loop or a function" if magic.repeats else "as often as the cell says"
+            raise WasmKernelError(f"{what} has run {times} in this cell, {why}; to run it again, use another cell")
         self._done[name, line] += 1
         return magic
 
 
 def read(code: str) -> Cell:
-    """Look for the host's magics in a cell."""
+    """Find the host's magics in a cell."""
     return _read(code, repeats=False, nested=0)
 
 
 def _read(code: str, *, repeats: bool, nested: int) -> Cell:
-    """The same within so many magics such as %time. ``repeats``: all of it may run more than once."""
-    if not any(name in code for name in HOST_MAGICS):  # nearly every cell, and the import below costs 20 ms once
+    """The same, nested inside magics such as %time. ``repeats``: all of it may run more than once."""
+    if not any(name in code for name in HOST_MAGICS):  # true of nearly every cell, and the import below costs 20 ms
         return Cell()
     special = len(_SPECIAL_LINE.findall(code))
     if special * len(code) > _MOST_WORK:  # IPython reads the whole text again for each such line
         if _HOST_LINE.search(code) is None:
             return Cell()
         raise ConfigurationError(
-            f"the cell has {special:,} lines with magics in {len(code):,} characters; that is too much to look for "
-            "%session, %prune and %pip in. Put those into a cell of their own"
+            f"the cell has {special:,} lines with magics in {len(code):,} characters; too many to look for "
+            "%session, %prune and %pip in. Put those in a separate cell"
         )
     from IPython.core.inputtransformer2 import TransformerManager
 
@@ -148,7 +146,7 @@ def _read(code: str, *, repeats: bool, nested: int) -> Cell:
         tree = ast.parse(TransformerManager().transform_cell(code))
         found = tuple(_magics(tree, repeats=repeats, nested=nested))
     except (SyntaxError, ValueError, RuntimeError, MemoryError):  # RuntimeError: nested too deep, or too many magics
-        return Cell()  # the guest says what is wrong with it
+        return Cell()  # the guest reports what is wrong with it
     alone = [s for s in tree.body if isinstance(s, ast.Expr) and _host_magic(s.value) is not None]
     return Cell(found, bool(found) and len(alone) == len(tree.body) == len(found))
 
@@ -168,7 +166,7 @@ def _magics(tree: ast.Module, *, repeats: bool, nested: int) -> Iterator[HostMag
 
 
 def _in_order(tree: ast.AST, *, repeats: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Every node, in the text's order, and whether it may run more than once. Trees may be deep: no recursion."""
+    """Every node in text order, and whether it may run more than once. Not recursive: trees may be deep."""
     stack = [(tree, repeats)]
     while stack:
         node, again = stack.pop()
@@ -184,7 +182,7 @@ def _in_order(tree: ast.AST, *, repeats: bool) -> Iterator[tuple[ast.AST, bool]]
 
 
 def _host_magic(node: ast.AST) -> tuple[str, str] | None:
-    """Name and line, if the node is a call of a magic of ours."""
+    """Name and line, if the node calls one of the host's magics."""
     call = _call(node, "run_line_magic")
     return (call[0], call[1]) if call is not None and call[0] in HOST_MAGICS else None
 
@@ -200,7 +198,7 @@ def _python_within(node: ast.AST) -> Iterator[tuple[str, bool]]:
 
 
 def _call(node: ast.AST, method: str) -> list[str] | None:
-    """The texts a ``get_ipython().method("…", "…")`` is called with, if the node is that."""
+    """The string arguments of a ``get_ipython().method("…", "…")`` call, if the node is one."""
     if (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)

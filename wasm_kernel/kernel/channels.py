@@ -4,8 +4,8 @@ Shell belongs to the main thread, control to a thread of its own, stdin to the m
 IOPub is written by all of them, and by the sandbox's thread: one lock, and no thread in between, so that what is sent
 first arrives first and nothing has to be flushed.
 
-With keys in the connection file (a manager's `transport_encryption`) all five speak CurveZMQ: whoever does not know
-the public key gets no answer, and nobody on the way can read or change anything.
+With keys in the connection file (a manager's `transport_encryption`) all five speak CurveZMQ: clients without
+the public key get no answer, and nobody in between can read or change anything.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import zmq
 
 CURVE_KEYS = ("curve_publickey", "curve_secretkey")
 PORTS = ("shell_port", "control_port", "stdin_port", "iopub_port", "hb_port")
-_LINGER = 1000  # ms that a message may still take to leave when the kernel ends
+_LINGER = 1000  # ms that pending messages get when the kernel ends
 
 
 class BadConnectionFile(ValueError):
@@ -29,7 +29,7 @@ class BadConnectionFile(ValueError):
 
 
 def read_connection_file(path: Path) -> dict[str, Any]:
-    """What the client that started this kernel agreed on."""
+    """Read the connection file."""
     try:
         found = json.loads(path.read_bytes())
     except OSError as e:
@@ -42,14 +42,14 @@ def read_connection_file(path: Path) -> dict[str, Any]:
 
 
 def _curve_keys(connection: dict[str, Any]) -> tuple[bytes, bytes] | None:
-    """The public and the secret key, if encryption was agreed on; never silently without what was asked for."""
+    """The public and the secret key, if the connection file asks for encryption. Never silently goes without."""
     public, secret = (connection.get(name) for name in CURVE_KEYS)
     if public is None and secret is None:
         return None
     if not zmq.has("curve"):
         raise BadConnectionFile(
-            "the connection file asks for encryption, which this pyzmq was built without; install one with CurveZMQ, "
-            "or set KernelManager.transport_encryption to 'disabled'"
+            "the connection file asks for encryption, which this pyzmq does not support; install one built with "
+            "CurveZMQ, or set KernelManager.transport_encryption to 'disabled'"
         )
     if public is None or secret is None:
         missing = CURVE_KEYS[0] if public is None else CURVE_KEYS[1]
@@ -67,12 +67,12 @@ def _curve_keys(connection: dict[str, Any]) -> tuple[bytes, bytes] | None:
 
 
 def readable(socket: zmq.Socket[bytes]) -> bool:
-    """Whether a message is there to be received."""
+    """Whether a message can be received."""
     return bool(int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
 
 class IOPub:
-    """The socket everybody listens to. `Session.send` takes it for a socket."""
+    """The IOPub socket. `Session.send` can use it as a socket."""
 
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
         self._socket = socket
@@ -86,10 +86,10 @@ class IOPub:
             if not self._socket.closed:
                 self._greet()  # before anything else: iopub_welcome is the first thing a subscriber gets
                 self._socket.send_multipart(frames, copy=True)
-                self._greet()  # the descriptor does not signal what sending has noticed
+                self._greet()  # the descriptor does not signal a subscription that sending has already read
 
     def look_for_subscribers(self) -> None:
-        """Greet who has subscribed since the last message; to be called when ``fd`` is readable."""
+        """Greet new subscribers; to be called when ``fd`` is readable."""
         with self._lock:
             if not self._socket.closed:
                 self._greet()
@@ -101,7 +101,7 @@ class IOPub:
                 self._socket.send_multipart(self.welcome(frame[1:]))
 
     def close(self) -> None:
-        """No more messages."""
+        """Close the socket."""
         with self._lock:
             self._socket.close(_LINGER)
 
@@ -124,10 +124,10 @@ class Channels:
         socket = self._context.socket(kind)
         socket.linger = _LINGER
         if kind == zmq.ROUTER:
-            socket.router_handover = 1  # a client that comes back under its name is the same client
+            socket.router_handover = 1  # a client that reconnects under its name is the same client
         if kind == zmq.XPUB:
             socket.xpub_verbose = 1
-            socket.sndhwm = 0  # a front end that is slow loses nothing; what a cell may send is capped
+            socket.sndhwm = 0  # a slow front end loses nothing; what a cell may send is bounded
         if self._keys is not None:
             socket.curve_publickey, socket.curve_secretkey = self._keys
             socket.curve_server = True
@@ -153,7 +153,7 @@ class Channels:
         self._heartbeat.close(0)
 
     def close(self) -> None:
-        """Send what is left, then let go. The thread of the control socket must have ended."""
+        """Send what is pending, then close. The control thread must have ended."""
         self.shell.close(_LINGER)
         self.control.close(_LINGER)
         self.stdin.close(_LINGER)

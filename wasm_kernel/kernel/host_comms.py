@@ -1,26 +1,25 @@
-"""Widgets made by the host itself, beside those of the guest: their comms, and who a message is for.
+"""Widgets made by the host itself, next to those of the guest: their comms, and whom a message is for.
 
 A comm belongs to the host if the host's comm manager knows its id. Everything else is the guest's. Messages for the
-host's are handled at once, on the main thread, also while a cell runs.
+host's are handled at once, on the main thread, even while a cell runs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import comm
 from comm.base_comm import BaseComm, CommManager
-
-if TYPE_CHECKING:
-    from wasm_kernel.kernel.kernel import WasmKernel
 
 Message = dict[str, Any]
 
 
 class HostComms:
-    """The host's comms. Made when the host's first widget is."""
+    """The host's comms; created with the host's first widget."""
 
-    def __init__(self, kernel: WasmKernel) -> None:
+    def __init__(self, publish: Callable[..., None]) -> None:
+        """``publish``: sends a message as part of the request that is being answered."""
         self._manager = manager = CommManager()
 
         class HostComm(BaseComm):
@@ -31,7 +30,7 @@ class HostComms:
             ) -> None:
                 content = {"data": data or {}, "comm_id": self.comm_id, **keys}
                 packed = [memoryview(b).cast("B") for b in buffers or ()]
-                kernel.publish(kernel.current_parent, msg_type, content, metadata, packed)
+                publish(msg_type, content, metadata, packed)
 
         comm.create_comm = HostComm
         comm.get_comm_manager = lambda: manager
@@ -49,7 +48,7 @@ class HostComms:
         return {key: item.target_name for key, item in self._manager.comms.items()}
 
     def states(self) -> tuple[dict[str, Any], list[list[Any]], list[Any]]:
-        """Every widget of the host, for a page that was loaded anew: states, where their buffers belong, buffers."""
+        """All the host's widgets, for a page that was reloaded: states, buffer paths, buffers."""
         from ipywidgets.widgets.widget import _instances, _remove_buffers
 
         states, paths, buffers = {}, [], []

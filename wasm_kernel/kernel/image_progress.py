@@ -1,4 +1,4 @@
-"""Build the image from a kernel: in a process of its own, with its progress shown in the cell that waits for it."""
+"""Build the image from a kernel, in a separate process, with progress shown in the waiting cell."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BuildFailed(WasmKernelError):
 
 
 class ImageBuild:
-    """One build, or the wait for the process that does it."""
+    """One build, or the wait for another process that is building."""
 
     def __init__(self, publish: Publish) -> None:
         self._publish = publish
@@ -36,7 +36,7 @@ class ImageBuild:
         self._process: subprocess.Popen[str] | None = None
 
     def run(self) -> None:
-        """Build, showing how far it is. Raises `BuildFailed`, or `Interrupted` after `cancel`."""
+        """Build, showing progress. Raises `BuildFailed`, or `Interrupted` after `cancel`."""
         display_id = str(uuid.uuid4())
         started, shown, kind = time.monotonic(), 0.0, "display_data"
         command = [sys.executable, "-P", "-m", "wasm_kernel.apps.cli", "image", "build", "--json"]
@@ -55,7 +55,7 @@ class ImageBuild:
                     kind = "update_display_data"
             status = process.wait()
             if self._cancelled:
-                raise Interrupted("building the sandbox's image was interrupted; run the cell again to go on")
+                raise Interrupted("building the sandbox's image was interrupted; run the cell again to continue")
             if status != 0:
                 errors.seek(0)
                 problem = errors.read().strip()

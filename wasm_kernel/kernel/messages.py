@@ -38,7 +38,7 @@ _SUBSHELLS = ("create_subshell_request", "delete_subshell_request", "list_subshe
 
 
 class CountingSession(Session):
-    """A `Session` whose message ids are different from each other whichever threads ask for them."""
+    """A `Session` whose message ids are unique across threads."""
 
     def __init__(self, **kwargs: Any) -> None:
         self._numbers = itertools.count()
@@ -50,7 +50,7 @@ class CountingSession(Session):
 
 
 class MessageLoop(Kernel):
-    """A kernel's messages: received, dispatched, answered whatever happens."""
+    """Receives a kernel's messages, dispatches them, and always answers."""
 
     _execute_sleep = 0  # ipykernel waits for its IOPub thread; there is none here
 
@@ -75,7 +75,7 @@ class MessageLoop(Kernel):
     # ---- what a kernel says about itself
 
     def busy_with(self) -> Message | None:
-        """The request whose cell runs now."""
+        """The request whose cell is running."""
         return None
 
     def answers_at_once(self, message: Message) -> bool:
@@ -94,7 +94,7 @@ class MessageLoop(Kernel):
     # ---- the loop
 
     def serve(self) -> None:
-        """Answer until somebody shuts the kernel down, or its parent is gone."""
+        """Answer requests until the kernel is shut down, or its parent is gone."""
         self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
         self.loop.add_reader(self.channels.shell.FD, self._read_shell)
@@ -114,7 +114,7 @@ class MessageLoop(Kernel):
             self.channels.close()
 
     def _read_shell(self) -> None:
-        """Take what has arrived. Its file descriptor only signals changes, so everything is taken each time."""
+        """Read what has arrived. The file descriptor only signals changes, so read everything each time."""
         shell = self.channels.shell
         while not shell.closed and readable(shell):
             frames = shell.recv_multipart()
@@ -140,11 +140,11 @@ class MessageLoop(Kernel):
             try:
                 await self.after_request()
             except Exception:
-                self.log.exception("something after a request failed")
+                self.log.exception("work after a request failed")
             self._read_shell()
 
     async def _dispatch(self, idents: Any, message: Message) -> None:
-        """One request: busy, its handler, idle. Whatever fails ends in a reply."""
+        """One request: busy, its handler, idle. Every failure becomes a reply."""
         self.set_parent(idents, message, channel="shell")
         kind = message["header"]["msg_type"]
         self._publish_status("busy", "shell", message)
@@ -157,22 +157,24 @@ class MessageLoop(Kernel):
                 await handler(self.channels.shell, idents, message)
         except Exception as e:
             self.log.exception("%s failed", kind)
-            content = error_content(type(e).__name__, f"the kernel itself failed: {e}; restart it if this goes on")
+            content = error_content(
+                type(e).__name__, f"the kernel itself failed: {e}; restart it if this happens again"
+            )
             if kind.endswith("_request"):
                 self._wire.send(self.channels.shell, kind.replace("_request", "_reply"), content, message, idents)
         self._publish_status("idle", "shell", message)
         running = self.busy_with()
-        if running is not None:  # this was answered meanwhile; front ends show the last status they saw
+        if running is not None:  # answered during a cell; front ends show the last status they saw
             self._publish_status("busy", "shell", running)
 
     def _abort_queues(self, subshell_id: str | None = None) -> None:
-        """After an error: cells that were there before its reply was sent are not run; an answer to it is."""
+        """After an error, abort the cells that arrived before its reply was sent, but not those sent after it."""
         for _, message in self._waiting:
             if message["header"]["msg_type"] == "execute_request":
                 message["aborted"] = True
 
     def _serve_control(self) -> None:
-        """The control channel, and who subscribes to IOPub; also notices when the parent process is gone."""
+        """Serve the control channel and IOPub subscriptions; also notice when the parent process is gone."""
         control, iopub = self.channels.control, self.channels.iopub
         parent = os.getppid()
         poller = zmq.Poller()
@@ -185,7 +187,7 @@ class MessageLoop(Kernel):
             if control in ready:
                 self._answer_control(control.recv_multipart())
             elif os.getppid() != parent:
-                self.log.warning("the process that started this kernel is gone; it ends")
+                self.log.warning("the process that started this kernel is gone; shutting down")
                 self.end()
                 self._stop()
 
@@ -222,7 +224,7 @@ class MessageLoop(Kernel):
         return self.session
 
     def _welcome(self, topic: bytes) -> list[bytes]:
-        """The frames of iopub_welcome: a client that sees it knows that it misses nothing from here on."""
+        """The frames of iopub_welcome: a client that gets it will miss nothing from then on."""
         content = {"subscription": topic.decode("utf-8", "replace")}
         message = {
             "header": self._wire.msg_header("iopub_welcome"),
@@ -234,7 +236,7 @@ class MessageLoop(Kernel):
         return [topic, *frames] if topic else frames
 
     def publish(self, parent: Message, kind: str, content: Message, metadata: Any = None, buffers: Any = None) -> None:
-        """Send something to every front end. Called on any thread."""
+        """Send a message to every front end. Called on any thread."""
         self._wire.send(
             self.iopub_socket, kind, content, parent, ident=self._topic(kind), metadata=metadata, buffers=buffers
         )
@@ -243,7 +245,7 @@ class MessageLoop(Kernel):
 
     @property
     def kernel_info(self) -> Message:
-        """What a client is told first. Neither a debugger nor subshells are claimed."""
+        """What a client learns first. Claims neither a debugger nor subshells."""
         return {
             "protocol_version": "5.5",
             "implementation": self.implementation,
@@ -269,11 +271,13 @@ class MessageLoop(Kernel):
         if kind == "list_subshell_reply":
             content: Message = {"status": "ok", "subshell_id": []}
         else:
-            content = error_content("NotImplementedError", "this kernel has no subshells: its guest has one thread")
+            content = error_content(
+                "NotImplementedError", "this kernel has no subshells: its interpreter has one thread"
+            )
         self._wire.send(stream, kind, content, parent, ident=ident)
 
     async def shutdown_request(self, stream: Any, ident: Any, parent: Message) -> None:
-        """End, or make room for the kernel that comes after a restart. Front ends are told on both channels."""
+        """Shut down, for good or for a restart. Front ends are told on both channels."""
         content = await self.do_shutdown(bool(parent["content"].get("restart")))
         self._wire.send(stream, "shutdown_reply", content, parent, ident=ident)
         self.publish(parent, "shutdown_reply", content)
@@ -281,7 +285,7 @@ class MessageLoop(Kernel):
             self.loop.call_later(0.05, self._stop)
 
     async def do_shutdown(self, restart: bool) -> Message:
-        """Let go of everything."""
+        """Release everything."""
         self.end()
         return {"status": "ok", "restart": restart}
 
@@ -296,12 +300,12 @@ class MessageLoop(Kernel):
 
 
 def error_content(name: str, value: str, traceback: list[str] | None = None) -> Message:
-    """What a reply, or an error shown in a cell, says."""
+    """The content of an error reply, or of an error shown in a cell."""
     return {"status": "error", "ename": name, "evalue": value, "traceback": traceback or []}
 
 
 def _drive(coroutine: Awaitable[Any]) -> None:
-    """Run a handler that never waits for anything to its end, without an event loop."""
+    """Run a handler that never awaits anything, without an event loop."""
     assert isinstance(coroutine, Coroutine)
     try:
         coroutine.send(None)

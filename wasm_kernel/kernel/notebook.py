@@ -1,4 +1,4 @@
-"""Which notebook this kernel works for, if it works for one. Jupyter does not say so in any message."""
+"""Which notebook this kernel belongs to, if any. No Jupyter message says so."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PATIENCE = 3.0  # seconds for the server's answer
 def from_environment(environ: Mapping[str, str]) -> Path | None:
     """The notebook that the server named when it started this kernel."""
     name = environ.get("JPY_SESSION_NAME", "")
-    # A kernel started from within another kernel inherits that one's variable: only our own server's word counts.
+    # A kernel started from within another kernel inherits its variable, so trust it only if our parent is the server.
     if not name.endswith(".ipynb") or server_of(environ) is None:
         return None
     return _absolute(Path(name))
 
 
 def from_server(environ: Mapping[str, str], connection_file: Path) -> Path | None:
-    """Where the notebook is now, as the server's list of sessions says: it may have been renamed meanwhile."""
+    """Where the notebook is now, according to the server's list of sessions: it may have been renamed."""
     server = server_of(environ)
     kernel_id = connection_file.stem.removeprefix("kernel-")
     if server is None:
@@ -38,7 +38,7 @@ def from_server(environ: Mapping[str, str], connection_file: Path) -> Path | Non
 
 
 def ask_server(server: Mapping[str, Any], environ: Mapping[str, str], what: str) -> Any:
-    """What a server answers to a GET, as JSON; None if it does not. Blocks."""
+    """A server's answer to a GET, as JSON; None if there is none. Blocks."""
     import http.client
     import urllib.parse
     import urllib.request
@@ -47,7 +47,7 @@ def ask_server(server: Mapping[str, Any], environ: Mapping[str, str], what: str)
     url = urllib.parse.urljoin(str(server.get("url", "")), what)
     try:
         request = urllib.request.Request(url, headers={"Authorization": f"token {token}"})
-        # Never through a proxy: the server is on this machine, and its token is nobody else's business.
+        # Never through a proxy: the server is on this machine, and its token must not leave it.
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with direct.open(request, timeout=_PATIENCE) as answer:
             return json.loads(answer.read(8 << 20))
@@ -56,11 +56,11 @@ def ask_server(server: Mapping[str, Any], environ: Mapping[str, str], what: str)
 
 
 def _absolute(path: Path) -> Path:
-    return Path(os.path.normpath(path.absolute()))  # links as they are: a notebook is where its user sees it
+    return Path(os.path.normpath(path.absolute()))  # links are kept: a notebook is where its user sees it
 
 
 def server_of(environ: Mapping[str, str]) -> dict[str, Any] | None:
-    """What the server that is this process's parent wrote down about itself."""
+    """The information file of the server that is this process's parent."""
     from jupyter_core.paths import jupyter_runtime_dir
 
     parent = environ.get("JPY_PARENT_PID", "")

@@ -1,11 +1,11 @@
-"""Notices for the person, left beside the sessions by whoever keeps house there: a hub's service, an administrator.
+"""Notices for the person, left next to the sessions by a hub's service or an administrator.
 
 workspace_root/.wasm-kernel/notices.json         {"version": 1, "notices": [{"id", "created_at", "text", "session_ids",
-                                                 "due"}, …]}, replaced whole by who writes it
-workspace_root/.wasm-kernel/notices-shown.json   {"version": 1, "shown": [id, …]}: what a kernel has shown
+                                                 "due"}, …]}, always replaced as a whole
+workspace_root/.wasm-kernel/notices-shown.json   {"version": 1, "shown": [id, …]}: what kernels have shown
 
-A kernel of a notebook shows each text once, with its first cell; a notice about sessions that are all gone is not shown
-any more. A file that cannot be understood is as if it were not there.
+A notebook's kernel shows each text once, with its first cell; a notice about sessions that no longer exist is not
+shown. A file that cannot be understood is ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from wasm_kernel.host.durable import write_file
-from wasm_kernel.host.ledger import STATE_FOLDER
+from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.records import is_session_id
 
 _NOTICES, _SHOWN, _LOCK = "notices.json", "notices-shown.json", "notices.lock"
@@ -37,7 +37,7 @@ _log = logging.getLogger("wasm_kernel")
 
 @dataclass(frozen=True)
 class Notice:
-    """Something a person should know, in one line; and the sessions it is about, if it is about any."""
+    """Something a person should know, in one line, and the sessions it is about, if any."""
 
     id: str
     text: str
@@ -45,7 +45,7 @@ class Notice:
 
 
 def unshown(root: Path) -> list[Notice]:
-    """The notices nobody has seen yet, in the order of the file."""
+    """The notices not shown yet, in the order of the file."""
     folder = root / STATE_FOLDER
     try:
         found = _read(folder / _NOTICES, "notices")
@@ -59,7 +59,7 @@ def unshown(root: Path) -> list[Notice]:
     for item in found:
         notice = _notice(item)
         if notice is None:
-            _log.warning("%s has a notice that is none; it is not shown", folder / _NOTICES)
+            _log.warning("%s has a malformed notice; it is not shown", folder / _NOTICES)
         elif notice.id not in seen and _matters(root, notice):
             notices.setdefault(notice.id, notice)
     return list(notices.values())[:_MOST]
@@ -72,8 +72,8 @@ def mark_shown(root: Path, notices: Iterable[Notice]) -> None:
         with _locked(folder):
             ids = [*dict.fromkeys([*_shown(folder), *(n.id for n in notices)])][-_REMEMBERED:]
             write_file(folder / _SHOWN, json.dumps({"version": 1, "shown": ids}).encode())
-    except OSError as e:  # then they are shown again
-        _log.warning("what was shown of %s could not be written down: %s", folder / _NOTICES, e)
+    except OSError as e:  # then they will be shown again
+        _log.warning("could not record which notices of %s were shown: %s", folder / _NOTICES, e)
 
 
 def _notice(item: Any) -> Notice | None:
@@ -93,7 +93,7 @@ def _matters(root: Path, notice: Notice) -> bool:
 
 
 def _is_plain(c: str) -> bool:
-    """No control characters, which colour or move; none that turn the direction."""
+    """Whether a character is neither a control character nor one that changes the text direction."""
     return unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Cn", "Zl", "Zp")
 
 
@@ -105,7 +105,7 @@ def _shown(folder: Path) -> list[str]:
 
 
 def _read(path: Path, what: str) -> list[Any]:
-    """A list in a small JSON file; nothing when there is none."""
+    """A list in a small JSON file; empty if there is no file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -113,7 +113,7 @@ def _read(path: Path, what: str) -> list[Any]:
     with os.fdopen(handle, "rb") as file:
         info = os.fstat(handle)
         if not stat.S_ISREG(info.st_mode) or info.st_size > _MAX_FILE:
-            raise ValueError(f"it is no ordinary file of at most {_MAX_FILE:,} bytes")
+            raise ValueError(f"it is not an ordinary file of at most {_MAX_FILE:,} bytes")
         found = json.loads(file.read(_MAX_FILE))
     if not isinstance(found, dict) or found.get("version") != 1 or not isinstance(found.get(what), list):
         raise ValueError(f"it is not version 1 with a list of {what}")
@@ -122,7 +122,7 @@ def _read(path: Path, what: str) -> list[Any]:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Two kernels that show something at once both remember it."""
+    """A lock, so that two kernels that show something at once both record it."""
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

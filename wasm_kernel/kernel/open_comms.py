@@ -1,4 +1,4 @@
-"""Which comms of the guest are open. The guest chooses their number and their names, so both have a bound."""
+"""Which comms of the guest are open. The guest chooses their number and their names, so both are bounded."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class OpenComms:
         self._targets: dict[str, str] = {}
 
     def note(self, action: str, content: Mapping[str, Any]) -> str:
-        """Take note of a message that may open or close one; why it is refused, or nothing."""
+        """Record a message that may open or close a comm; why it is refused, or an empty string."""
         comm_id = content.get("comm_id")
         if action == "comm_close":
             self._targets.pop(comm_id, None) if isinstance(comm_id, str) else None
         elif action == "comm_open":
             target = content.get("target_name", "")
             if not (isinstance(comm_id, str) and isinstance(target, str) and max(len(comm_id), len(target)) <= LONGEST):
-                return f"its id and its target's name must be texts of at most {LONGEST} characters"
+                return f"its id and target name must be strings of at most {LONGEST} characters"
             if len(self._targets) >= MOST and comm_id not in self._targets:
                 return (
-                    f"{MOST:,} are open, which is the most; close those that are no longer needed, with .close() or "
+                    f"{MOST:,} are open, which is the maximum; close those no longer needed, with .close() or "
                     "ipywidgets.Widget.close_all()"
                 )
             self._targets[comm_id] = target
         return ""
 
     def known(self) -> dict[str, str]:
-        """Ids and targets."""
+        """Ids and target names."""
         return dict(self._targets)
 
     def clear(self) -> None:

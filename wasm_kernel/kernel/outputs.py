@@ -1,4 +1,4 @@
-"""What the guest gives, on its way to the front ends. Called on the sandbox's thread."""
+"""The guest's output on its way to the front ends. Called on the sandbox's thread."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from wasm_kernel.kernel.streams import StreamBuffer
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.host_comms import HostComms
-    from wasm_kernel.kernel.seal.messages import Seal
+    from wasm_kernel.kernel.seal.sealed_messages import Seal
 
 Message = dict[str, Any]
-PRIVATE = "wasm_kernel_private"  # in the metadata of what is shown to the person and is none of the guest's business
+PRIVATE = "wasm_kernel_private"  # in the metadata of outputs for the person, which the guest must not see
 _MESSAGE_TYPES = {
     wire.DisplayData: "display_data",
     wire.UpdateDisplay: "update_display_data",
@@ -24,19 +24,19 @@ _MESSAGE_TYPES = {
 
 
 class Outputs:
-    """Events as messages, in order, text gathered for a moment.
+    """Turns events into messages, in order, collecting text for a moment.
 
     Attributes:
-        comms: Those of the guest that are open.
+        comms: The guest's open comms.
         host_comms: The host's own, once it has widgets.
-        trusted: Whether the guest's outputs pass as they are, unsealed.
+        trusted: Whether the guest's outputs are shown unsealed.
     """
 
     def __init__(self, publish: Callable[..., None], later: Callable[[Callable[[], None]], None]) -> None:
         self._publish = publish
         self._text = StreamBuffer(self._send_text, later)
         self.comms = OpenComms()
-        self._refused_in: Message | None = None  # the request in which it was said that a comm cannot be opened
+        self._refused_in: Message | None = None  # the request that already reported a comm that was not opened
         self.host_comms: HostComms | None = None
         self.trusted = False
         self._streams = {name: terminal.StreamFilter() for name in ("stdout", "stderr")}
@@ -44,9 +44,9 @@ class Outputs:
 
     @property
     def seal(self) -> Seal:
-        """What makes outputs harmless; imported with the first one that is not printed."""
+        """Makes outputs harmless; imported with the first output that is not plain text."""
         if self._seal is None:
-            from wasm_kernel.kernel.seal.messages import Seal
+            from wasm_kernel.kernel.seal.sealed_messages import Seal
 
             self._seal = Seal()
         return self._seal
@@ -58,7 +58,7 @@ class Outputs:
             self._seal.forget()
 
     def show(self, event: wire.Event, parent: Message, *, number: int, silent: bool = False) -> None:
-        """Something that came of a request: of a cell with a number, or of none."""
+        """An event of a request: of a cell with a number, or of something else."""
         if not isinstance(event, wire.Stream):
             self._text.flush()
         if isinstance(event, wire.Comm):
@@ -86,7 +86,7 @@ class Outputs:
 
     def _show_comm(self, event: wire.Comm, parent: Message, *, silent: bool) -> None:
         if self.host_comms is not None and self.host_comms.owns({"content": event.content}):
-            return  # the host's own widgets are not the guest's to speak for
+            return  # the guest must not speak for the host's widgets
         refusal = self.comms.note(event.action, event.content)
         if refusal:
             self._say_refused(parent, refusal, silent=silent)
@@ -101,17 +101,17 @@ class Outputs:
         self._publish(parent, sealed.action, sealed.content, sealed.metadata, list(sealed.buffers))
 
     def note_front_end(self, action: str, content: Message) -> None:
-        """A front end has opened or closed a comm, or says something on one."""
+        """A front end has opened or closed a comm, or sent a message on one."""
         self.comms.note(action, content)
         if action == "comm_open" and not self.trusted:
             self.seal.opened_by_front_end(content)
 
     def flush(self) -> None:
-        """Send the text that is there, before something else is sent."""
+        """Send the collected text, before anything else is sent."""
         self._text.flush()
 
     def _say_refused(self, parent: Message, refusal: str, *, silent: bool) -> None:
-        """Once for each request: the guest may try again and again."""
+        """Report it once per request: the guest may try again and again."""
         if not silent and self._refused_in != parent:
             self._refused_in = parent
             self._send_text(parent, "stderr", f"\n[wasm-kernel: a widget's comm was not opened: {refusal}]\n")
@@ -121,7 +121,7 @@ class Outputs:
 
 
 def _with_host_widgets(event: wire.Comm, host: HostComms) -> wire.Comm:
-    """A page that was loaded anew asks the guest for all widgets: the host's are added to the answer."""
+    """A reloaded page asks the guest for all widgets: add the host's to the answer."""
     data = event.content.get("data")
     if event.action != "comm_msg" or not isinstance(data, dict) or data.get("method") != "update_states":
         return event
@@ -141,9 +141,9 @@ def _with_host_widgets(event: wire.Comm, host: HostComms) -> wire.Comm:
 
 
 def without_private(content: Message) -> Message:
-    """A front end's message to a widget of the guest's, without outputs that are for the person only.
+    """A front end's message to one of the guest's widgets, without outputs that are for the person only.
 
-    An Output widget captures what its cell shows, the host's answers among it, and sends it to the guest.
+    An Output widget captures what its cell shows, including the host's answers, and sends it to the guest.
     """
     data = content.get("data")
     state = data.get("state") if isinstance(data, dict) else None

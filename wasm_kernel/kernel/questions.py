@@ -1,9 +1,8 @@
 """Questions to the person, on the stdin channel: the guest's (`input()`), and the host's own.
 
-One is open at a time. An answer counts only for the question that it answers: what came before the question was sent is
-thrown away, and so is what names another one. JupyterLab names the question; clients that are made with jupyter_client
-name none, but do not send what was typed for a question that another one has followed. While the host asks, the guest
-cannot.
+Only one is open at a time. An answer counts only for its own question: one that arrived before the question was sent is
+discarded, and so is one that names another question. JupyterLab names the question; clients built on jupyter_client do
+not, but they drop what was typed for a question that has since been replaced. While the host asks, the guest cannot.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ if TYPE_CHECKING:
     from jupyter_client.session import Session
 
 Message = dict[str, Any]
-_PAUSE = 0.02  # seconds between looks at the channel
+_PAUSE = 0.02  # seconds between checks of the channel
 
 
 @dataclass(frozen=True)
 class Person:
-    """Who can be asked about a cell: whoever sits before the front end that sent it.
+    """Who can be asked about a cell: the person at the front end that sent it.
 
     Attributes:
         request: The execute_request.
         ident: The front end's address.
-        waits: Whether an answer is still waited for.
+        waits: Whether we are still waiting for an answer.
     """
 
     request: Message
@@ -47,7 +46,7 @@ class Questions:
 
     Attributes:
         guest_has_asked: Whether the guest has asked anything since the kernel started.
-        host_asks: Whether a question of the host's is open: the guest's must be refused.
+        host_asks: Whether a question of the host's is open, so that the guest's must be refused.
     """
 
     def __init__(self, stdin: zmq.Socket[bytes], session: Session) -> None:
@@ -57,12 +56,12 @@ class Questions:
         self.host_asks = False
 
     async def ask_for_guest(self, person: Person, prompt: str, *, password: bool) -> str | None:
-        """What the person typed for the guest; None: nobody waits for it any more."""
+        """What the person typed for the guest; None: the cell has stopped waiting."""
         self.guest_has_asked = True
         return await self._ask(person, marked(terminal.defused(prompt)), password=password)
 
     async def ask_for_host(self, person: Person, prompt: str) -> str | None:
-        """What the person typed for the host; None: nobody waits for it any more, or another is still open."""
+        """What the person typed for the host; None: the cell has stopped waiting, or another question is open."""
         if self.host_asks:
             return None
         self.host_asks = True
@@ -91,5 +90,5 @@ class Questions:
 
 
 def _answers(reply: Message, question: str, cell: str) -> bool:
-    """Whether somebody typed this for the question, as far as the front end tells; some name the cell instead."""
+    """Whether this answers the question, as far as the front end says; some name the cell instead."""
     return reply["msg_type"] == "input_reply" and reply["parent_header"].get("msg_id") in (None, "", question, cell)

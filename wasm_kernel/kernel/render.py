@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 Row = Sequence[object]
-# Lab gives tables stripes, borders and centred cells of its own; all of that is overruled, each where Lab sets it.
+# JupyterLab gives tables stripes, borders and centred cells; each is overridden where Lab sets it.
 _SIZE = "font-size:var(--jp-code-font-size,13px);color:var(--jp-content-font-color1,inherit)"
 _TABLE = f"border:none;border-collapse:collapse;margin:.3em 0;{_SIZE}"
 _ROW = "background:none;border:none"
@@ -21,29 +21,29 @@ _COMMAND = re.compile("`([^`]+)`")
 
 
 def visible(value: object) -> str:
-    """Text that may come from a guest, without characters that hide or reorder what stands around them."""
+    """Text that may come from a guest, without characters that hide or reorder the text around them."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(value))
 
 
 def bar(fraction: float, label: str) -> str:
-    """A bar and what it stands for, as HTML."""
+    """A bar with its label, as HTML."""
     share = min(max(fraction, 0.0), 1.0)
     return f'<progress max="1" value="{share:.4f}" style="{_BAR}"></progress>&ensp;{escape(label)}'
 
 
 def progress(label: str, fraction: float | None = None) -> str:
-    """What goes on and how far it is, if anybody knows, as HTML."""
+    """What is going on and how far it is, if known, as HTML."""
     shown = f'<progress style="{_BAR}"></progress>&ensp;{escape(label)}' if fraction is None else bar(fraction, label)
     return f'<div style="{_SIZE}">{shown}</div>'
 
 
 def escape(value: object) -> str:
-    """Text in HTML."""
+    """Text escaped for HTML."""
     return html.escape(visible(value))
 
 
 def sentence(text: str) -> str:
-    """A line of text in HTML; what stands between backticks is something to type."""
+    """A line of text in HTML; text between backticks is something to type."""
     marked = _COMMAND.sub(r"<code>\1</code>", escape(text))
     return f'<div style="{_SIZE}">{marked}</div>'
 
@@ -54,7 +54,7 @@ def counted(number: int, noun: str) -> str:
 
 
 class Html(str):
-    """A cell of a table that is HTML already; ``text`` is what the plain twin shows."""
+    """A table cell that is already HTML; ``text`` is shown in the plain-text twin."""
 
     text: str
 
@@ -65,12 +65,12 @@ class Html(str):
 
 
 def code(text: str) -> Html:
-    """An id, in letters of one width."""
+    """An id in a monospaced font."""
     return Html(f'<span style="{_MONO}">{escape(text)}</span>', text)
 
 
 def table(header: Sequence[str], rows: Sequence[Row], *, numbers: Sequence[int] = (), caption: str = "") -> str:
-    """A table as HTML; columns in ``numbers`` are aligned to the right. Without a header its first column is one."""
+    """A table as HTML; columns in ``numbers`` are aligned to the right. Without a header, the first column is one."""
 
     def cell(tag: str, style: str, column: int, value: object) -> str:
         number = column in numbers
@@ -87,7 +87,7 @@ def table(header: Sequence[str], rows: Sequence[Row], *, numbers: Sequence[int] 
 
 
 def plain(header: Sequence[str], rows: Sequence[Row], *, numbers: Sequence[int] = (), caption: str = "") -> str:
-    """The same as text."""
+    """The same table as plain text."""
     texts = [[visible(v.text if isinstance(v, Html) else v) for v in row] for row in rows]
     lines = [list(header), *texts] if header else texts
     widths = [max((len(line[n]) for line in lines), default=0) for n in range(len(lines[0]))] if lines else []

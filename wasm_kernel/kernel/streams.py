@@ -1,4 +1,4 @@
-"""What cells print, gathered for a moment: many small writes become one message, and stay in order with the rest."""
+"""Printed text, collected for a moment: many small writes become one message, in order with everything else."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StreamBuffer:
                 self._later(self.flush)
 
     def flush(self) -> None:
-        """Send what is there, before something else is sent."""
+        """Send the collected text, before anything else is sent."""
         with self._lock:
             self._flush()
 

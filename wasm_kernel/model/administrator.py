@@ -1,7 +1,7 @@
-"""What an administrator rules for everybody on a machine: a flat TOML file, read into one frozen value.
+"""An administrator's rules for everybody on a machine: a flat TOML file, read into one frozen value.
 
-Every value can only take away, so of two files the stricter value counts. A line that cannot be understood makes the
-whole file unusable: a misspelt maximum must not be none.
+A rule can only restrict, so of two files the stricter value counts. A line that cannot be understood makes the
+whole file unusable: a misspelt maximum must not mean "no maximum".
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any
 from wasm_kernel.errors import ConfigurationError, NotAllowed
 from wasm_kernel.model import limits
 from wasm_kernel.model.grants import GRANTS
-from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.units import parse_size
 
 
@@ -29,14 +28,14 @@ class Rules:
         sessions: How many sessions a user may have.
         snapshots: How many snapshots a user may have in all, checkpoints among them.
         snapshot_bytes: How much space they may take on the disk.
-        checkpoint_bytes: How much space the checkpoints of one session may take, about.
+        checkpoint_bytes: Roughly how much space the checkpoints of one session may take.
         pip: Whether packages may be installed.
-        trust: Whether outputs may be shown as they are, by a grant or by the configuration.
+        trust: Whether outputs may be shown unsealed, by a grant or by the configuration.
         grants: The only grants that may be given to notebooks, by the names of `grants.GRANTS`; None: all of them.
-        user_configuration: Whether configuration files of the user's own are read.
+        user_configuration: Whether the user's own configuration files are read.
         image: The key of the only image that may be used or built; empty: any.
         image_cache: The folder of the image that all users share; empty: each has a cache.
-        workspace_root: Where every user's sessions are; empty: where the user wants.
+        workspace_root: Where every user's sessions are; empty: wherever the user wants.
         sources: The file that each of these comes from.
     """
 
@@ -56,11 +55,11 @@ class Rules:
 
     @property
     def bounds_snapshots(self) -> bool:
-        """Whether snapshots are bounded at all."""
+        """Whether there is any limit on snapshots."""
         return self.snapshots is not None or self.snapshot_bytes is not None
 
     def forbids(self, grant: str) -> str:
-        """The file that does not let notebooks have a grant; empty when they may."""
+        """The file that rules out a grant; empty if none does."""
         if grant == "trust" and not self.trust:
             return self.sources["trust"]
         return self.sources["grants"] if self.grants is not None and grant not in self.grants else ""
@@ -73,7 +72,7 @@ class Rules:
 
 def _count(value: Any) -> int:
     if type(value) is not int or value < 1:
-        raise ConfigurationError(f"it is {value!r}; it must be a whole number from 1 on")
+        raise ConfigurationError(f"it is {value!r}; it must be a whole number, 1 or more")
     return value
 
 
@@ -91,7 +90,7 @@ def _yes_or_no(value: Any) -> bool:
 
 def _grants(value: Any) -> frozenset[str]:
     if not isinstance(value, list) or not all(isinstance(name, str) and name in GRANTS for name in value):
-        raise ConfigurationError(f"it is {value!r}; write a list of those that may be given: {', '.join(GRANTS)}")
+        raise ConfigurationError(f"it is {value!r}; write a list of the grants to allow, out of: {', '.join(GRANTS)}")
     return frozenset(value)
 
 
@@ -104,14 +103,14 @@ def _key(value: Any) -> str:
 def _folder(value: Any) -> str:
     path = PurePosixPath(value) if isinstance(value, str) else PurePosixPath()
     if not (path.is_absolute() or path.parts[:1] == ("~",)) or ".." in path.parts:
-        raise ConfigurationError(f'it is {value!r}; write a path from the root on, or from the user\'s home ("~/…")')
+        raise ConfigurationError(f'it is {value!r}; write an absolute path, or one in the user\'s home ("~/…")')
     return str(path)
 
 
 def _absolute_folder(value: Any) -> str:
     found = _folder(value)
     if found.startswith("~"):
-        raise ConfigurationError(f"it is {value!r}; all users share it, so write a path from the root on")
+        raise ConfigurationError(f"it is {value!r}; all users share it, so write an absolute path")
     return found
 
 
@@ -134,7 +133,7 @@ NAMES = (*limits.LIMITS, *_RULES)
 @lru_cache(maxsize=8)
 def parse(text: str, source: str) -> Rules:
     """One file's rules. `NotAllowed` names the file and the line that is wrong."""
-    import tomllib  # only where there is such a file
+    import tomllib  # needed only where there is such a file
 
     try:
         found = tomllib.loads(text)
@@ -150,21 +149,20 @@ def parse(text: str, source: str) -> Rules:
             elif name in _RULES:
                 rules[name] = _RULES[name](value)
             else:
-                raise ConfigurationError(f"there is no such rule; there are {', '.join(NAMES)}")
+                raise ConfigurationError(f"there is no such rule; the rules are {', '.join(NAMES)}")
         except ConfigurationError as e:
-            problem = str(e).removeprefix(f"limit {name}: ")
+            problem = str(e).removeprefix(f"limit {name}: ").replace(f"{name} is ", "it is ", 1)
             raise unusable(source, f"{name}: {problem}", _line_of(text, name)) from None
     return Rules(maxima, sources=dict.fromkeys(found, source), **rules)
 
 
 def _maximum(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ConfigurationError(f"it is {value!r}, which is no maximum")
+        raise ConfigurationError(f"it is {value!r}, which is not a maximum")
     number = limits.number(name, value)
     if number is None:
         raise ConfigurationError(f"it is {value!r}; for no maximum leave the line out")
-    limits.bounded(ExecutionPolicy(), {name: number})  # no policy could be as low as that
-    return number
+    return limits.strictest({name: value})[name]
 
 
 def _line_of(text: str, name: str) -> int:
@@ -177,11 +175,11 @@ def _line_of(text: str, name: str) -> int:
 def unusable(source: str, problem: str, line: int | None = None) -> NotAllowed:
     """Why nothing may run."""
     where = f"{source}, line {line}" if line is not None else source
-    return NotAllowed(f"{where}: {problem}. Nothing runs here until the administrator has mended that file")
+    return NotAllowed(f"{where}: {problem}. Nothing runs here until the administrator has fixed that file")
 
 
 def combined(found: Iterable[Rules]) -> Rules:
-    """Of each rule the strictest."""
+    """The strictest of each rule."""
     result = Rules()
     for rules in found:
         result = _stricter(result, rules)
@@ -189,8 +187,8 @@ def combined(found: Iterable[Rules]) -> Rules:
     if bounds and not result.workspace_root:
         raise unusable(
             result.sources[bounds[0]],
-            f"{bounds[0]} needs workspace_root beside it, such as workspace_root = "
-            '"~/.local/share/wasm-kernel/workspace"; else a user could begin anew in another folder',
+            f"{bounds[0]} needs workspace_root as well, such as workspace_root = "
+            '"~/.local/share/wasm-kernel/workspace"; otherwise a user could start over in another folder',
         )
     return result
 
@@ -203,7 +201,7 @@ def _stricter(one: Rules, other: Rules) -> Rules:
         before = maxima.get(name) if name in limits.LIMITS else getattr(one, name)
         if name in one.sources and isinstance(value, str) and before != value:
             raise unusable(
-                other.sources[name], f"{name} is {value!r}, but {one.sources[name]} says {before!r}; one must go"
+                other.sources[name], f"{name} is {value!r}, but {one.sources[name]} says {before!r}; remove one of them"
             )
         if isinstance(value, frozenset) and isinstance(before, frozenset):
             value &= before

@@ -1,7 +1,7 @@
-"""What a guest may use between cells: so much in each window of time, whatever number of turns it takes.
+"""What a guest may use between cells: so much per window of time, in however many turns.
 
-A cell is held to the limits of an `ExecutionPolicy`. Between cells a guest gets turns, too: its asyncio tasks go on,
-and its widgets get messages. There is no end to those, so their limits are rates: what one cell may use, per window.
+A cell is held to the limits of an `ExecutionPolicy`. Between cells a guest gets turns, too: its asyncio tasks continue,
+and its widgets get messages. These have no end, so their limits are rates: what one cell may use, per window.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from wasm_kernel.model.policy import ExecutionPolicy
 
 OUTPUT_WINDOW = 60.0  # seconds
-_SHARE = 4  # of the time, one part in so many may be spent in the background
+_SHARE = 4  # the background may use one part in this many of the time
 
 
 @dataclass
 class Budget:
-    """So much of something per window. Times are seconds of any clock that does not go back.
+    """An amount per window. Times are seconds of any clock that never goes backwards.
 
-    What is spent beyond the limit is a debt: it is taken from the windows that follow. So a turn may be longer than
-    what is left when it begins, and yet the limit holds in the long run.
+    Spending beyond the limit makes a debt, which is taken from the windows that follow. So a turn may use more than
+    was left when it began, and the limit still holds in the long run.
 
     Attributes:
         limit: How much there is per window; infinite for no limit.
-        window: Its length. The first begins when something is spent, and the next when it is over.
+        window: Its length. The first begins with the first spending, each of the others when the one before is over.
     """
 
     limit: float
@@ -38,7 +38,7 @@ class Budget:
         return self.limit - self._now(now)[0]
 
     def spend(self, amount: float, now: float) -> None:
-        """Take note of what was spent."""
+        """Record what was spent."""
         used, since = self._now(now)
         self._used, self._since = used + amount, since
 
@@ -52,7 +52,7 @@ class Budget:
         return since + (used // self.limit) * self.window - now
 
     def _now(self, now: float) -> tuple[float, float]:
-        """What is used up in the window that is now, and when that began."""
+        """What is used up in the current window, and when that window began."""
         over = (now - self._since) // self.window
         used = self._used - over * self.limit if over >= 1 else self._used
         return (used, self._since + max(0.0, over) * self.window) if used > 0 else (0.0, now)
@@ -60,12 +60,12 @@ class Budget:
 
 @dataclass
 class BackgroundBudget:
-    """All that a guest may use between cells.
+    """Everything a guest may use between cells.
 
     Attributes:
         output: Bytes it may print, by stream, and show ("display"): the limits of one cell, each minute.
         seconds: Its time: that of one cell per minute, or per four times that time if that is longer. So the background
-            gets a quarter of the time at most; without a time limit for cells there is none for it.
+            gets a quarter of the time at most. If cells have no time limit, it has none either.
         fuel: The same for its instructions.
     """
 
@@ -75,7 +75,7 @@ class BackgroundBudget:
 
     @classmethod
     def of(cls, policy: ExecutionPolicy) -> BackgroundBudget:
-        """What goes with the limits of cells."""
+        """The budget that belongs to a policy for cells."""
         output = {
             "stdout": policy.stdout_max_bytes,
             "stderr": policy.stderr_max_bytes,
@@ -93,7 +93,7 @@ class BackgroundBudget:
         return {name: max(0, int(budget.left(now))) for name, budget in self.output.items()}
 
     def spend(self, output: Mapping[str, int], seconds: float, fuel: int, now: float) -> None:
-        """Take note of what a turn has used."""
+        """Record what a turn has used."""
         for name, size in output.items():
             self.output[name].spend(size, now)
         self.seconds.spend(seconds, now)

@@ -1,15 +1,15 @@
-"""What the text of a notebook may not do by itself, and who lets it.
+"""What a notebook's cells may not do without permission, and who can give it.
 
-"Run All" on a stranger's notebook runs the stranger's text, so the text of a cell is its author's wish, not the
-person's. What stays within the notebook's own session is done all the same: it can be undone, or concerns nobody
+"Run All" on a stranger's notebook runs the stranger's text, so a cell says what its author wants, not what the person
+at the notebook wants. What stays within the notebook's own session is done anyway: it can be undone, or affects nobody
 else. What reaches beyond it needs a *grant*. The person gives one when asked, once per session; the configuration can
-give some in advance, for where nobody can be asked; the administrator's rules can take any of them away.
+give some in advance, for where nobody can be asked; the administrator's rules can rule any of them out.
 
-What counts as within: everything about this session's own variables, files, packages, limits and snapshots, its own
-deletion, a new session, and a fork, which only copies what the session has. Lists of other sessions may be *shown*,
-to the person; handing them to the code needs a grant.
+Within the session is everything about this session's own variables, files, packages, limits and snapshots, its own
+deletion, a new session, and a fork, which only copies what the session has. Lists of other sessions may be *shown* to
+the person; handing them to code needs a grant.
 
-Nothing here asks or reads anything: it is the table, and the decision.
+This module holds the table and the decision; it neither asks nor reads anything.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from enum import Enum, auto
 from wasm_kernel.errors import NotGranted
 
 GRANTS: Mapping[str, str] = {
-    "trust": "show outputs as they are, with scripts in them",
-    "attach": "go on in another of your sessions",
+    "trust": "show outputs unsealed, scripts included",
+    "attach": "continue in another of your sessions",
     "delete": "delete another of your sessions",
-    "prune": "delete sessions that were not used for a while",
-    "export": "write files beside the notebook",
-    "list": "read which other sessions you have",
+    "prune": "delete sessions that have not been used for a while",
+    "export": "write files next to the notebook",
+    "list": "read the list of your other sessions",
 }
-"""Every grant, and what a session's cells may do with it. A verb that reaches further than these needs a line here."""
+"""Every grant, and what a session's cells may do with it. A command that reaches further needs a line here."""
 
 VERBS: Mapping[str, str | None] = {
     "prune": "prune",  # with --yes; and "list" for what a dry run hands to the code
@@ -57,15 +57,15 @@ VERBS: Mapping[str, str | None] = {
     "session undo": None,
     "session watch": None,
 }
-"""The grant that each of the host's magics needs as soon as it reaches beyond its session; None: it never does."""
+"""The grant each of the host's magics needs when it reaches beyond its session; None: it never does."""
 
-OURS = "[wasm-kernel]"  # how the host's own questions begin
+OURS = "[wasm-kernel]"  # the host's own questions begin with this
 USUAL_WORD = "yes"
-_MOST_DETAILS = 12  # lines of a question: more than a person reads helps nobody
+_MOST_DETAILS = 12  # lines of a question; nobody reads more
 
 
 class Decision(Enum):
-    """What becomes of something that needs a grant."""
+    """What to do about something that needs a grant."""
 
     GRANTED = auto()
     ASK = auto()
@@ -78,9 +78,9 @@ def decide(name: str, *, allowed: bool, given: Collection[str], can_ask: bool) -
 
     Args:
         name: The grant.
-        allowed: Whether the administrator's rules leave it to be given.
-        given: Those that the session has, or the configuration gives.
-        can_ask: Whether the front end passes questions on to a person.
+        allowed: Whether the administrator's rules permit it.
+        given: The grants from the session and the configuration.
+        can_ask: Whether the front end can put a question to a person.
     """
     if name not in GRANTS:
         raise KeyError(name)
@@ -92,13 +92,13 @@ def decide(name: str, *, allowed: bool, given: Collection[str], can_ask: bool) -
 
 
 def known(names: Iterable[str]) -> tuple[frozenset[str], list[str]]:
-    """Names of grants as somebody wrote them: those that there are, and those that there are not."""
+    """Split names of grants, as written in a setting, into those that exist and those that do not."""
     wanted = [name.strip() for name in names if name.strip()]
     return frozenset(wanted) & GRANTS.keys(), [name for name in wanted if name not in GRANTS]
 
 
 def kept(found: object) -> dict[str, str]:
-    """The grants in a session's metadata, with the time each was given. What is no grant is ignored."""
+    """The grants in a session's metadata, with the time each was given. Anything else is ignored."""
     if not isinstance(found, dict):
         return {}
     return {name: when for name, when in found.items() if name in GRANTS and isinstance(when, str)}
@@ -110,17 +110,17 @@ def question(name: str, what: str, details: Sequence[str], word: str) -> str:
     Args:
         name: The grant.
         what: What the cell wants to do.
-        details: What exactly, a line each; a few of many.
-        word: What allows it.
+        details: What exactly, one line each; only the first few are shown.
+        word: The answer that allows it.
     """
     shown = [f"  {line}" for line in details[:_MOST_DETAILS]]
     if len(details) > _MOST_DETAILS:
         shown.append(f"  … and {len(details) - _MOST_DETAILS} more")
-    hint = "" if word == USUAL_WORD else " (a number, because the notebook's code has asked you something, too)"
+    hint = "" if word == USUAL_WORD else " (a number, because the notebook's code has asked you questions too)"
     lines = [
-        f"{OURS} The text of this cell wants to {what}{':' if shown else '.'}",
+        f"{OURS} This cell wants to {what}{':' if shown else '.'}",
         *shown,
-        f"From then on this session's cells may {GRANTS[name]}. To take that back: %session revoke {name}",
+        f"After that, this session's cells may always {GRANTS[name]}. To take that back: %session revoke {name}",
         f"Type {word} to allow it{hint}, anything else to refuse: ",
     ]
     return "\n".join(lines)
@@ -135,12 +135,12 @@ def nobody_to_ask(name: str, what: str) -> NotGranted:
 
 
 def marked(prompt: str) -> str:
-    """A prompt of the guest's own; one that looks like ours is told apart."""
+    """The guest's own prompt, labelled if it could be mistaken for one of ours."""
     letters = "".join(c for c in unicodedata.normalize("NFKD", prompt).casefold() if c.isalpha())
     return f"[asked by the notebook's code, not by the kernel] {prompt}" if "wasmkernel" in letters else prompt
 
 
 def legible(text: str, most: int = 80) -> str:
-    """Somebody's text as part of a question: on one line, and with nothing in it that changes how the rest looks."""
+    """Untrusted text for a question: one line, without characters that change how the rest looks."""
     plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"

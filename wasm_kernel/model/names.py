@@ -1,4 +1,4 @@
-"""Names of files: which are the host's own, and those the guest chose, made safe for Windows, a Mac, us. No I/O."""
+"""File names: which are the host's own, and how names the guest chose are made safe on any system. No I/O."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from wasm_kernel.model.records import is_uuid
 
 METADATA_NAME = ".metadata.json"
 STATE_FOLDER = ".wasm-kernel"
-HIDDEN = (METADATA_NAME, STATE_FOLDER)  # no guest sees a name that begins so, in any folder: `interposer`
+HIDDEN = (METADATA_NAME, STATE_FOLDER)  # guests never see names that begin like this, in any folder: `interposer`
 
 _UUID_LENGTH = 36
-_MAX_BYTES = 255  # of a name, where it is unpacked
+_MAX_BYTES = 255  # of a name, where an archive is unpacked
 _FORBIDDEN = frozenset('<>:"/\\|?*')
 _JOINERS = frozenset("\u200c\u200d")  # emoji and some scripts need them
 _INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp", "Cn")  # control, direction, halves of characters, line ends, not assigned
@@ -24,7 +24,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a name begins with one of the host's own, or some file system may think so, however it is spelt."""
+    """Whether a name begins with one of the host's own, or with a spelling that some file system takes for it."""
     if name.isascii() and "\\" not in name:
         return name.lower().startswith(HIDDEN)
     spelt = (name, unicodedata.normalize("NFKD", name).casefold())
@@ -32,7 +32,7 @@ def is_hidden(name: str) -> bool:
 
 
 def is_session_folder(name: str, named: Collection[str] = ()) -> bool:
-    """Whether a name is hidden from sandboxes that are no session's: a UUID, or one of these, in small letters."""
+    """Whether a name is hidden from sandboxes without a session: a UUID, or one of ``named`` (lower case)."""
     if len(name) < _UUID_LENGTH and not named:
         return False
     plain = _ascii_of(unicodedata.normalize("NFKD", name).casefold()).partition(":")[0].rstrip(". ")
@@ -40,22 +40,22 @@ def is_session_folder(name: str, named: Collection[str] = ()) -> bool:
 
 
 def _ascii_of(name: str) -> str:
-    """A name without marks and what cannot be seen, in small letters."""
+    """A name in lower case, without accents and invisible characters."""
     return "".join(c for c in name.replace("\u017f", "s").replace("\u212a", "k").lower() if c < "\x80")
 
 
 def text_of(name: str) -> str:
-    """A file name as text that can be encoded: bytes that are no UTF-8 are replaced."""
+    """A file name as text that can be encoded: bytes that are not UTF-8 are replaced."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def key_of(path: str) -> str:
-    """A path as it stands in a URL: every byte of it, so that it leads back to the file whatever its name is."""
+    """A path for a URL. Every byte is kept, so that it finds the file whatever its name is."""
     return quote_from_bytes(os.fsencode(path), safe="/")
 
 
 def safe_name(name: str) -> str:
-    """One component of a path, such that any system takes it, as a name and as nothing else."""
+    """One path component that every system accepts as a name, and as nothing else."""
     kept = "".join(c if _is_harmless(c) else "_" for c in name)
     kept = re.sub(r"[. ]+\Z", "_", kept) or "_"
     return fitted(f"_{kept}" if _RESERVED.match(kept) else kept)
@@ -66,7 +66,7 @@ def _is_harmless(c: str) -> bool:
 
 
 def fitted(name: str, mark: str = "") -> str:
-    """A name with a mark before its suffix, the stem cut so that it is not too long."""
+    """A name with a mark before its suffix; the stem is cut to keep it within the length limit."""
     stem, dot, suffix = name.rpartition(".")
     if not stem or len(suffix) > 16:
         stem, dot, suffix = name, "", ""
@@ -76,14 +76,14 @@ def fitted(name: str, mark: str = "") -> str:
 
 
 class Names:
-    """Gives out safe names for one folder of an archive, each once, on systems that ignore case, too."""
+    """Hands out safe names for one folder of an archive, each once, even on systems that ignore case."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
-        self._numbers: dict[str, int] = {}  # the last one given to names that are the same when they are cut
+        self._numbers: dict[str, int] = {}  # the last number given to names that are equal once cut
 
     def take(self, name: str) -> str:
-        """A safe name that nobody has; a number tells apart what would be the same."""
+        """A safe name that is not taken yet; a number is added where two would be equal."""
         safe = safe_name(name)
         found = safe
         if _folded(found) in self._taken:
@@ -102,10 +102,10 @@ def _folded(name: str) -> str:
 
 
 class Paths:
-    """Gives out safe paths to a walk that visits each folder right before what is in it."""
+    """Hands out safe paths to a walk that visits each folder just before its contents."""
 
     def __init__(self, top: str = "", names: Names | None = None) -> None:
-        self._levels = [("", top, names or Names())]  # a folder's own path, its safe one, and what is taken in it
+        self._levels = [("", top, names or Names())]  # a folder's own path, its safe path, and the names taken in it
 
     def take(self, path: str, *, folder: bool) -> str:
         """A safe path; a folder's ends in a slash."""

@@ -1,4 +1,4 @@
-"""How an execution ended, and everything it gave back."""
+"""How an execution ended, and everything it returned."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Outcome:
         kind: The way it ended.
         cause: A short tag under the kind: the exception's name, ``forced``, ``stack_overflow``, ``abort`` ...
         message: One sentence that says what happened.
-        next_step: What a person can do about it; empty when nothing is to be done.
-        state_lost: Whether the guest's memory was put back as it was before this execution. Files written
-            meanwhile stay.
+        next_step: What a person can do about it; empty if there is nothing to do.
+        state_lost: Whether the guest's memory was restored to its state before this execution. Files written
+            during it are kept.
     """
 
     kind: OutcomeKind
@@ -46,7 +46,7 @@ class Outcome:
 
 
 class TrapCause(StrEnum):
-    """Why WebAssembly stopped, told by wasmtime's code for it, never by its text."""
+    """Why WebAssembly stopped, by wasmtime's trap code, never by its message."""
 
     STACK_OVERFLOW = "stack_overflow"
     ABORT = "abort"  # unreachable: os.abort(), a deadlocked lock, a failed assertion in C
@@ -59,19 +59,19 @@ class TrapCause(StrEnum):
 
 _CRASHES = {
     TrapCause.STACK_OVERFLOW: (
-        "the code used up the guest's stack (8 MiB) inside C code",
+        "the code used up the interpreter's stack (8 MiB) inside C code",
         "avoid deeply nested data or recursion through C (sort keys, repr, pickle)",
     ),
     TrapCause.ABORT: (
-        "the guest's interpreter aborted (os.abort(), a fatal error in C code, or a lock that could never be released)",
+        "the interpreter aborted (os.abort(), a fatal error in C code, or a lock that could never be released)",
         "if it wrote to stderr, the last lines there say why",
     ),
     TrapCause.DAMAGE: (
-        "the guest's interpreter corrupted its own memory; nothing outside it was touched",
+        "the interpreter corrupted its own memory; nothing outside it was touched",
         "if this was plain Python or a built-in package, please report it",
     ),
     TrapCause.HOST: (
-        "the sandbox's host failed while serving the guest",
+        "the host failed while serving the sandbox",
         "please report this with the log",
     ),
 }
@@ -79,7 +79,7 @@ _RESTORED = "variables are back as they were before this execution; files it wro
 
 
 def crashed(cause: TrapCause, detail: str = "") -> Outcome:
-    """The outcome of a trap that was no limit, no interrupt and no exit."""
+    """The outcome of a trap that was not a limit, an interrupt or an exit."""
     message, step = _CRASHES.get(cause, _CRASHES[TrapCause.DAMAGE])
     if detail:
         message += f" ({detail})"
@@ -93,7 +93,7 @@ def time_limit(seconds: float, *, forced: bool) -> Outcome:
         OutcomeKind.TIME_LIMIT,
         "forced" if forced else "TimeoutError",
         f"the code ran longer than its limit of {seconds:g} s{lost}",
-        "raise timeout_seconds, or do less in one execution",
+        "raise the timeout, or do less in one execution",
         state_lost=forced,
     )
 
@@ -116,20 +116,20 @@ def fuel_limit(budget: int) -> Outcome:
         OutcomeKind.FUEL_LIMIT,
         TrapCause.OUT_OF_FUEL.value,
         f"the code used up its fuel of {budget} instructions; {_RESTORED}",
-        "raise fuel_budget, or do less in one execution",
+        "raise the fuel limit, or do less in one execution",
         state_lost=True,
     )
 
 
 def exited(code: int, *, state_lost: bool) -> Outcome:
-    """The outcome of sys.exit() (memory kept) or os._exit() (memory put back)."""
+    """The outcome of sys.exit() (memory kept) or os._exit() (memory restored)."""
     lost = f"; {_RESTORED}" if state_lost else ""
     return Outcome(OutcomeKind.EXIT, "exit", f"the code exited with status {code}{lost}", "", state_lost=state_lost)
 
 
 def raised(ename: str) -> Outcome:
     """The outcome of an exception that reached the top of the code."""
-    step = "raise memory_bytes, or free what is no longer needed" if ename == "MemoryError" else ""
+    step = "raise the memory limit, or free what is no longer needed" if ename == "MemoryError" else ""
     return Outcome(OutcomeKind.ERROR, ename, f"the code raised {ename}", step)
 
 
@@ -147,27 +147,27 @@ class GuestError:
 
 @dataclass(frozen=True)
 class SandboxResult:
-    """Everything one `execute` gave back.
+    """Everything one `execute` returned.
 
     Attributes:
         success: Whether the code ran to its end.
         outcome: How it ended, with a sentence for people and a tag for programs.
-        stdout: What was kept of standard output.
-        stderr: What was kept of standard error.
+        stdout: Standard output, as far as it was kept.
+        stderr: Standard error, as far as it was kept.
         result: The last expression's value as a mime bundle, or None.
         displays: Mime bundles shown with `display()`, in order.
         error: The exception that reached the top, or None.
-        exit_code: 0, the status the code exited with, or 1 for every other failure.
+        exit_code: 0, the status the code exited with, or 1 for any other failure.
         duration_seconds: Wall-clock time in the guest.
         fuel_consumed: Instructions executed, when a fuel budget was set.
         memory_bytes: Size of the guest's linear memory afterwards.
         files_created: New files under the workspace, relative paths, sorted.
-        files_modified: Every file written, new ones too.
-        files_deleted: Files that were there before and are gone.
+        files_modified: Every file written, new ones included.
+        files_deleted: Files that existed before and no longer do.
         workspace_path: The host folder the guest sees as `/app`.
-        metadata: More facts, such as a session's id.
+        metadata: Anything else, such as the session's id.
         execution_count: The guest's counter, as in `In [n]`.
-        reply: What else the guest answered: payload, user_expressions. Data of the guest's, unverified.
+        reply: The rest of the guest's reply: payload, user_expressions. Not verified.
     """
 
     success: bool

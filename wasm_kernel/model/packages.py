@@ -1,4 +1,4 @@
-"""What can be asked for by `%pip install`, what comes of it, and what to use instead of what cannot come."""
+"""What `%pip install` accepts, what it did, and what to use instead of packages that cannot be installed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wasm_kernel.errors import PackageError
 GUEST_PYTHON = "3.15"
 _LONGEST = 300
 _ADDRESS = re.compile(r"://|^[a-z+]+:|[/\\]|\s@\s|^[.~]|\.(whl|zip|tar|gz|bz2|xz|txt)$|^\w[\w.\[\],-]*@", re.IGNORECASE)
-# What the requirement's markers are judged by: ours to do, because pip would judge by the host.
+# Markers are evaluated against the guest. We do that ourselves, because pip would use the host.
 _GUEST = {
     "implementation_name": "cpython",
     "implementation_version": f"{GUEST_PYTHON}.0",
@@ -31,8 +31,8 @@ _GUEST = {
     "extra": "",
 }
 
-_NO_NETWORK = "it cannot connect anywhere: there is no network in the sandbox"
-# Where it is known: what the image has for the same purpose.
+_NO_NETWORK = "it cannot connect anywhere: the sandbox has no network"
+# What the image offers for the same purpose, where we know of something.
 _INSTEAD = {
     **dict.fromkeys(("polars", "polars-runtime-32", "vaex", "modin", "fireducks", "datatable"), "pandas is there"),
     **dict.fromkeys(
@@ -44,24 +44,24 @@ _INSTEAD = {
         "sqlite3 is there",
     ),
     **dict.fromkeys(
-        ("pyarrow", "fastparquet"), "pandas reads and writes CSV, JSON and Excel, but no Parquet, in the sandbox"
+        ("pyarrow", "fastparquet"), "in the sandbox pandas reads and writes CSV, JSON and Excel, but not Parquet"
     ),
     **dict.fromkeys(("opencv-python", "opencv-python-headless", "scikit-image"), "pillow and scipy.ndimage are there"),
     **dict.fromkeys(("numba", "cython", "cffi", "llvmlite"), "numpy and scipy are there"),
     **dict.fromkeys(("cvxpy", "ortools"), "scipy.optimize is there"),
     **dict.fromkeys(("orjson", "ujson"), "json is there"),
     **dict.fromkeys(("pydantic-core", "msgspec"), "attrs and dataclasses are there"),
-    **dict.fromkeys(("psutil", "pyzmq", "tornado"), "there are no processes and no network in the sandbox"),
+    **dict.fromkeys(("psutil", "pyzmq", "tornado"), "the sandbox has no processes and no network"),
     "selectolax": "lxml and beautifulsoup4 are there",
     "pymupdf": "pypdf is there",
     "gensim": "scikit-learn is there",
     "spacy": "regex and scikit-learn are there",
 }
-# These install, but are not all there.
+# These install, but do not work fully.
 _BUT = {
     **dict.fromkeys(("requests", "httpx", "aiohttp", "urllib3", "openai", "boto3", "yfinance"), _NO_NETWORK),
     **dict.fromkeys(("pymysql", "pg8000", "redis", "pymongo"), _NO_NETWORK),
-    "pydantic": "later versions than this one are compiled",
+    "pydantic": "newer versions are compiled and cannot run here",
 }
 
 
@@ -72,8 +72,8 @@ class Package:
     Attributes:
         name: As it calls itself.
         version: Its version.
-        built_in: Whether it is part of the image: in every session, and not to be changed.
-        requested: Whether it was asked for, rather than came with another.
+        built_in: Whether it is part of the image: in every session, and fixed.
+        requested: Whether it was asked for, rather than installed as a dependency.
     """
 
     name: str
@@ -92,9 +92,9 @@ class PackageChange:
     Attributes:
         added: Packages that are new.
         updated: Packages in another version than before, as (old, new). A running guest that imported the old one
-            keeps it until it is started afresh.
-        removed: Packages that are gone.
-        present: Packages asked for that were there already.
+            keeps it until it is restarted.
+        removed: Packages that were removed.
+        present: Requested packages that were already installed.
         notes: Sentences a person should read.
     """
 
@@ -113,30 +113,30 @@ class PackageChange:
         if self.removed:
             parts.append(f"Removed {', '.join(map(str, self.removed))}")
         if self.present:
-            parts.append(f"Already there: {', '.join(map(str, self.present))}")
+            parts.append(f"Already installed: {', '.join(map(str, self.present))}")
         return "; ".join(parts) or "Nothing to do"
 
 
 def key_of(name: str) -> str:
-    """A package's name as it is compared."""
+    """A package's name, normalised for comparison."""
     return str(canonicalize_name(name))
 
 
 def parse_requirement(text: str) -> Requirement:
-    """A requirement as it stands in a notebook: a name, with extras, versions and markers if wanted, nothing else.
+    """A requirement as written in a cell: a name, optionally with extras, versions and markers, and nothing else.
 
-    Options, addresses and paths are refused: whoever writes a cell could have the host read or run them.
+    Options, URLs and paths are refused: a cell could use them to make the host read or run anything.
     """
     shown = repr(text)[:80]
     if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST or not text.isprintable():
-        raise PackageError("requirement", f"{shown} is not a package's name")
+        raise PackageError("requirement", f"{shown} is not a package name")
     text = text.strip()
     if text.startswith("-"):
-        raise PackageError("requirement", f"{shown} is an option; only names with versions can be installed here")
+        raise PackageError("requirement", f"{shown} is an option; write only package names, such as NAME or NAME==1.2")
     before_marker = text.partition(";")[0]
     if _ADDRESS.search(before_marker.strip()):
         raise PackageError(
-            "requirement", f"{shown} is an address or a path; only packages of the registry can be installed here"
+            "requirement", f"{shown} is a URL or a path; only packages from the registry can be installed here"
         )
     try:
         parsed = Requirement(text)
@@ -158,17 +158,17 @@ def applies(requirement: Requirement) -> bool:
 
 
 def plain(requirement: Requirement) -> str:
-    """A requirement without its markers: nothing in it that an installer could take for anything else."""
+    """A requirement without its markers, so that an installer cannot read anything else into it."""
     extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
     return f"{requirement.name}{extras}{requirement.specifier}"
 
 
 def why_not_compiled(name: str, asked: Iterable[str]) -> str:
-    """The sentence for a package that has no wheel in pure Python."""
+    """Why a package without a pure-Python wheel cannot be installed."""
     instead = _INSTEAD.get(key_of(name), "")
     wanted = [a for a in asked if key_of(a) != key_of(name)]
     if key_of(name) in {key_of(a) for a in asked} or not wanted:
-        return _joined(f"{name} has no wheel in pure Python, and the sandbox cannot run compiled ones", instead)
+        return _joined(f"{name} has no pure-Python wheel, and the sandbox cannot run compiled ones", instead)
     instead = instead or next((i for i in (_INSTEAD.get(key_of(a), "") for a in wanted) if i), "")
     subject, verb = (wanted[0], "needs") if len(wanted) == 1 else (", ".join(wanted), "need")
     return _joined(f"{subject} {verb} {name}, which is compiled and cannot run in the sandbox", instead)
@@ -179,5 +179,5 @@ def _joined(sentence: str, more: str) -> str:
 
 
 def notes_on(added: Iterable[Package]) -> list[str]:
-    """What should be known of packages that were just installed."""
+    """Warnings about packages that were just installed."""
     return [f"{p.name} is installed, but {_BUT[key_of(p.name)]}" for p in added if key_of(p.name) in _BUT]

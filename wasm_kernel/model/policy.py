@@ -1,11 +1,11 @@
-"""Every limit a sandbox holds its guest to, in one frozen value with safe defaults."""
+"""Every limit on a sandbox, in one frozen value with safe defaults."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.model.units import format_size
@@ -18,6 +18,31 @@ MIN_MEMORY_BYTES = 320 * MiB  # the base memory with the scientific stack, and r
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
+class Range(NamedTuple):
+    """The values a field of a policy can have at all."""
+
+    least: float
+    most: float
+    whole: bool = True
+    optional: bool = False  # None: no limit
+
+
+RANGES: Mapping[str, Range] = {
+    "timeout_seconds": Range(0.001, 1e9, whole=False, optional=True),
+    "interrupt_grace_seconds": Range(0.05, 1e6, whole=False),
+    "fuel_budget": Range(1, 2**62, optional=True),
+    "memory_bytes": Range(MIN_MEMORY_BYTES, MAX_MEMORY_BYTES),
+    "stdout_max_bytes": Range(0, 1 * GiB),
+    "stderr_max_bytes": Range(0, 1 * GiB),
+    "display_max_bytes": Range(0, 1 * GiB),
+    "workspace_bytes": Range(0, 2**60),
+    "max_file_bytes": Range(0, 2**60),
+    "max_files": Range(1, 2**31 - 1),
+    # wasmtime itself and the mounts need a few descriptors; the interposer's table ends at 1000.
+    "max_open_files": Range(8, 1000),
+}
+
+
 @dataclass(frozen=True)
 class ExecutionPolicy:
     """What a guest may use. Every field says what it bounds, and what it does not.
@@ -28,24 +53,24 @@ class ExecutionPolicy:
     Attributes:
         timeout_seconds: Wall-clock time of one `execute`. Past it the guest gets a TimeoutError, and
             `interrupt_grace_seconds` later it is stopped by force. Time spent waiting for `input()` counts.
-            `None`: no limit. `complete`, `inspect` and `is_complete` get this, and 10 s at most.
+            `None`: no limit. `complete`, `inspect` and `is_complete` get the same, but at most 10 s.
         fuel_budget: WebAssembly instructions of one `execute`, a deterministic bound on work. `None` (the
-            default) runs the faster, unmetered module. A number needs the metered one, compiled on first need.
+            default) runs the faster, unmetered module. A number needs the metered one, which is compiled on first use.
             Time in the host's file system and in `sleep` costs no fuel.
         memory_bytes: Size of the guest's linear memory, interpreter and libraries included. Past it allocations
             raise MemoryError. It never shrinks while a guest lives. It does not bound host memory for output.
         stdout_max_bytes: UTF-8 bytes of standard output kept and streamed per `execute`; the rest is dropped
-            after one notice. The program goes on.
+            after one notice. The program continues.
         stderr_max_bytes: The same for standard error.
         display_max_bytes: Bytes of display data, results, tracebacks and comm messages per `execute`, as sent by
-            the guest; what would pass it is dropped after one notice.
+            the guest; anything beyond that is dropped after one notice.
         workspace_bytes: Bytes on disk of `/app` and `/tmp` together. Past it writes fail with ENOSPC. Files put
             there by the host count; sparse files count by size.
         max_file_bytes: Size of any single file the guest writes (EFBIG). Files put there by the host may be larger.
         max_files: Files, folders and links under `/app` and `/tmp` together. Past it creating one fails with ENOSPC.
         max_open_files: Descriptors the guest holds at once (EMFILE).
         interrupt_grace_seconds: How long C code may take to return to Python after an interrupt or a time limit,
-            before it is stopped by force and the guest's memory is put back as it was before the execute.
+            before it is stopped by force and the guest's memory is restored to what it was before the execute.
         env: The guest's environment variables, on top of the few the runtime needs. Nothing of the host's
             environment is ever passed on.
     """
@@ -64,38 +89,24 @@ class ExecutionPolicy:
     env: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_number("timeout_seconds", self.timeout_seconds, minimum=0.001, maximum=1e9, optional=True)
-        _check_number("interrupt_grace_seconds", self.interrupt_grace_seconds, minimum=0.05, maximum=1e6)
-        _check_integer("fuel_budget", self.fuel_budget, minimum=1, maximum=2**62, optional=True)
-        _check_integer("memory_bytes", self.memory_bytes, minimum=MIN_MEMORY_BYTES, maximum=MAX_MEMORY_BYTES)
-        for name in ("stdout_max_bytes", "stderr_max_bytes", "display_max_bytes"):
-            _check_integer(name, getattr(self, name), minimum=0, maximum=1 * GiB)
-        for name in ("workspace_bytes", "max_file_bytes"):
-            _check_integer(name, getattr(self, name), minimum=0, maximum=2**60)
-        _check_integer("max_files", self.max_files, minimum=1, maximum=2**31 - 1)
-        # wasmtime itself and the mounts need a few descriptors; the interposer's table ends at 1000.
-        _check_integer("max_open_files", self.max_open_files, minimum=8, maximum=1000)
+        for name, range_ in RANGES.items():
+            _check(name, getattr(self, name), range_)
         object.__setattr__(self, "env", _checked_env(self.env))
 
     def __hash__(self) -> int:
         return hash((self.memory_bytes, self.timeout_seconds, tuple(sorted(self.env.items()))))
 
 
-def _check_number(name: str, value: Any, *, minimum: float, maximum: float, optional: bool = False) -> None:
-    if value is None and optional:
+def _check(name: str, value: Any, allowed: Range) -> None:
+    if value is None and allowed.optional:
         return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= maximum:
-        allowed = f"a number from {minimum:g} to {maximum:g}" + (", or None for no limit" if optional else "")
-        raise ConfigurationError(f"{name} is {value!r}; it must be {allowed}")
-
-
-def _check_integer(name: str, value: Any, *, minimum: int, maximum: int, optional: bool = False) -> None:
-    if value is None and optional:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
-        low, high = _readable(name, minimum), _readable(name, maximum)
-        allowed = f"a whole number from {low} to {high}" + (", or None for no limit" if optional else "")
-        raise ConfigurationError(f"{name} is {_readable(name, value)}; it must be {allowed}")
+    kind = int if allowed.whole else int | float
+    if isinstance(value, bool) or not isinstance(value, kind) or not allowed.least <= value <= allowed.most:
+        what = f"a number from {allowed.least:g} to {allowed.most:g}"
+        if allowed.whole:
+            what = f"a whole number from {_readable(name, allowed.least)} to {_readable(name, allowed.most)}"
+        none = ", or None for no limit" if allowed.optional else ""
+        raise ConfigurationError(f"{name} is {_readable(name, value)}; it must be {what}{none}")
 
 
 def _readable(name: str, value: Any) -> str:

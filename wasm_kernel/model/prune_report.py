@@ -1,7 +1,7 @@
-"""What a prune is asked for and what it did, in JSON: one shape for the command line, the REST API and the hub.
+"""A prune's request and report in JSON: one format for the command line, the REST API and the hub.
 
-Whoever writes a report and whoever reads it share these types; a reader that does not trust the writer checks every
-field all the same (`hub.answers`).
+Writer and reader of a report share these types; a reader that does not trust the writer still checks every
+field (`hub.workspaces.checked_answers`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Action = Literal["delete", "archive", "keep", "skip", "forget"]
 
 
 class SnapshotBounds(TypedDict, total=False):
-    """The fields of a `SnapshotRetention` that can be asked for; texts as people write them."""
+    """The fields of a `SnapshotRetention` that a request can set; strings as people write them."""
 
     max_age_hours: float | str
     max_per_session: int
@@ -20,12 +20,12 @@ class SnapshotBounds(TypedDict, total=False):
 
 
 class PruneRequest(TypedDict, total=False):
-    """What a prune is asked for: the bounds of a `RetentionPolicy`, and more. Without any bound no session goes.
+    """A request to prune: the bounds of a `RetentionPolicy`, and more. Without a bound no session is deleted.
 
     Attributes:
-        stamps: Sessions that go whatever the bounds say, each with the ``stamp`` that it was listed with: one that was
-            used since stays.
-        only: Of all that would go, only these do.
+        stamps: Sessions to delete whatever the bounds say, each with the ``stamp`` it was listed with: one that has
+            been used since is kept.
+        only: Delete only these, out of all that would be deleted.
     """
 
     max_age_hours: float | str
@@ -41,15 +41,15 @@ class PruneRequest(TypedDict, total=False):
 
 
 class PrunedSession(TypedDict):
-    """A session that goes (``done``: has gone), or would but for a reason.
+    """A session to be deleted (``done``: it has been), or the reason why it is kept.
 
     Attributes:
-        action: ``delete``; ``archive``: written to a file, then deleted; ``keep``: a bound asks for it, but it is in
-            use or otherwise kept; ``skip``: it cannot be judged; ``forget``: it was deleted before, and what is
-            remembered of it goes, with its snapshots.
-        size_bytes: Its files.
+        action: ``delete``; ``archive``: written to a file, then deleted; ``keep``: past a bound, but in use or
+            otherwise kept; ``skip``: cannot be judged; ``forget``: deleted earlier, and now its record and its
+            snapshots are deleted too.
+        size_bytes: Size of its files.
         snapshot_bytes: What its snapshots added to the store.
-        archive: The name of the file, in the folder of archives.
+        archive: The name of its file in the archive folder.
     """
 
     session_id: str
@@ -65,13 +65,13 @@ class PrunedSession(TypedDict):
 
 
 class PruneTotals(TypedDict):
-    """The same in numbers.
+    """A prune in numbers.
 
     Attributes:
-        sessions: How many there were, and ``bytes`` of files in them.
+        sessions: How many sessions there were; ``bytes``: the size of their files.
         removed: How many sessions were deleted, archived ones included.
-        reclaimed_bytes: Files and snapshots of all that goes, counted before anything is deleted.
-        snapshot_bytes_freed: What the disk got back of snapshots, measured; in a dry run what they had added.
+        reclaimed_bytes: Files and snapshots of all that is deleted, counted beforehand.
+        snapshot_bytes_freed: Disk space freed by deleting snapshots, measured; in a dry run, what they had added.
     """
 
     sessions: int
@@ -89,10 +89,10 @@ class PruneReport(TypedDict):
     """What a prune did, or would do (``dry_run``).
 
     Attributes:
-        errors: Session, or snapshot, to what went wrong.
-        live: Sessions that would have gone but are in use.
-        changed: Sessions that were used, or went, after it was decided that they go.
-        snapshots: Snapshots that went, of sessions that stay.
+        errors: What went wrong, by session or snapshot.
+        live: Sessions that would have been deleted but are in use.
+        changed: Sessions that were used or deleted by others after the decision.
+        snapshots: Deleted snapshots of sessions that were kept.
     """
 
     dry_run: bool
@@ -105,7 +105,7 @@ class PruneReport(TypedDict):
 
 
 def joined(one: PruneReport, other: PruneReport) -> PruneReport:
-    """Two reports of the same workspace as one."""
+    """Merge two reports about the same workspace."""
     a, b = one["totals"], other["totals"]
     return {
         "dry_run": one["dry_run"],
@@ -129,7 +129,7 @@ def joined(one: PruneReport, other: PruneReport) -> PruneReport:
 
 
 def report_of_snapshots(deleted: list[str], errors: dict[str, str], freed_bytes: int = 0) -> PruneReport:
-    """Snapshots that were chosen one by one, as a prune that touched no session."""
+    """The report of a prune that deleted only individually chosen snapshots."""
     return {
         "dry_run": False,
         "sessions": [],

@@ -1,4 +1,4 @@
-"""What is written down of a session, and how it becomes JSON and back. No I/O, no clock."""
+"""A session's metadata, and its JSON form. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 class BadRecord(ValueError):
-    """A metadata file that is not a session's."""
+    """A metadata file that is not valid."""
 
 
 def is_uuid(name: str) -> bool:
-    """Whether a folder's name is one that we generate; only these are ever pruned."""
+    """Whether a folder's name is one we generate; only these are ever pruned."""
     return _UUID.match(name) is not None
 
 
@@ -29,7 +29,7 @@ def is_session_id(name: str) -> bool:
 
 
 def check_session_id(session_id: str) -> str:
-    """A session id as given by a caller: letters, digits and hyphens, and nothing that could be a path."""
+    """Check a session id given by a caller: letters, digits and hyphens, nothing that could be a path."""
     if not isinstance(session_id, str) or not is_session_id(session_id):
         raise ValueError(f"session_id is {session_id!r}; it must be letters, digits and hyphens, 128 at most")
     return session_id
@@ -37,7 +37,7 @@ def check_session_id(session_id: str) -> str:
 
 @dataclass(frozen=True)
 class SessionRecord:
-    """A session's metadata. ``extra`` holds every other field of the file, which is kept as it is."""
+    """A session's metadata. ``extra`` holds every other field of the file, which are kept unchanged."""
 
     session_id: str
     created_at: datetime
@@ -49,7 +49,7 @@ class SessionRecord:
         """The record after an execution. `updated_at` only ever goes forward, whatever the clock does."""
         try:
             later = max(now, self.updated_at + timedelta(microseconds=1))
-        except OverflowError:  # somebody wrote the last moment of the calendar: there is no later one
+        except OverflowError:  # updated_at is already the latest time there is
             later = self.updated_at
         return replace(self, updated_at=later, extra={**self.extra, **extra})
 
@@ -82,7 +82,7 @@ def parse_record(data: bytes) -> SessionRecord:
         raise BadRecord("not a JSON object")
     missing = [name for name in _REQUIRED if name not in found]
     if missing:
-        raise BadRecord(f"without {', '.join(missing)}")
+        raise BadRecord(f"{', '.join(missing)} missing")
     if not isinstance(found["session_id"], str):
         raise BadRecord("session_id is not a string")
     if type(found["version"]) is not int or found["version"] < 1:

@@ -1,4 +1,4 @@
-"""Which sessions go and which stay: a pure decision over what is known of them."""
+"""Which sessions to delete and which to keep: a pure decision over facts about them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from wasm_kernel.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class SessionFacts:
-    """What a plan needs to know of a session.
+    """What a plan needs to know about a session.
 
     Attributes:
         session_id: Its name.
-        updated_at: When it was last used; None when nothing says so.
+        updated_at: When it was last used; None if unknown.
         size_bytes: What deleting it frees.
-        live: Whether somebody uses it now.
+        live: Whether it is in use now.
         problem: Why it cannot be judged (``no_metadata``, ``corrupted_metadata``, ``symlink``, ...), or empty.
-        stamp: Changes whenever the session is used; empty when nothing would show that.
+        stamp: Changes whenever the session is used; empty without metadata.
     """
 
     session_id: str
@@ -32,14 +32,14 @@ class SessionFacts:
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """What to keep. A session goes when any of the bounds asks for it, the longest unused first.
+    """What to keep. A session is deleted when it exceeds any of the bounds, the longest unused first.
 
     Attributes:
-        max_age_hours: Not used for this long or longer: it goes. None: age alone removes nothing.
-        max_sessions: At most so many stay.
-        max_total_bytes: At most so much space in all stays.
-        min_free_bytes: At least so much space should be free on the disk afterwards.
-        keep: Ids that never go.
+        max_age_hours: Delete what has not been used for this long. None: never delete by age.
+        max_sessions: Keep at most this many.
+        max_total_bytes: Keep at most this much in all.
+        min_free_bytes: Leave at least this much of the disk free.
+        keep: Ids that are never deleted.
     """
 
     max_age_hours: float | None = None
@@ -50,7 +50,7 @@ class RetentionPolicy:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether any bound is given. Without one no session ever goes."""
+        """Whether any bound is given. Without one no session is deleted."""
         bounds = (self.max_age_hours, self.max_sessions, self.max_total_bytes, self.min_free_bytes)
         return any(bound is not None for bound in bounds)
 
@@ -59,20 +59,20 @@ class RetentionPolicy:
         for name in ("max_age_hours", "max_sessions", "max_total_bytes", "min_free_bytes"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0):
-                raise ConfigurationError(f"{name} is {value!r}; it must be a number from 0 on, or None for no bound")
+                raise ConfigurationError(f"{name} is {value!r}; it must be a number, 0 or more, or None for no bound")
 
 
 @dataclass(frozen=True)
 class Decision:
-    """One session, and why it goes or stays.
+    """One session, and why it is deleted or kept.
 
     Attributes:
         session_id: Its name.
-        reason: The bound that asks for it, or what keeps it.
-        age_hours: How long it was not used.
-        size_bytes: Its files.
-        stamp: As it was when this was decided.
-        snapshot_bytes: What its snapshots added to the store, where somebody counted them.
+        reason: The bound it exceeds, or what keeps it.
+        age_hours: How long it has not been used.
+        size_bytes: Size of its files.
+        stamp: Its stamp when this was decided.
+        snapshot_bytes: What its snapshots added to the store, if that was counted.
     """
 
     session_id: str
@@ -85,12 +85,12 @@ class Decision:
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be done.
+    """The decision for every session.
 
     Attributes:
-        remove: Sessions that go, the longest unused first.
-        keep: Sessions that stay, with the reason where it is not simply that no bound asks for more.
-        skip: Sessions that cannot be judged; they always stay.
+        remove: Sessions to delete, the longest unused first.
+        keep: Sessions to keep, with a reason where a bound would have deleted them.
+        skip: Sessions that cannot be judged; they are always kept.
     """
 
     remove: list[Decision] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Plan:
 
     @property
     def reclaimed_bytes(self) -> int:
-        """What the plan would free: files, and snapshots as far as they were counted."""
+        """What the plan would free: files, and snapshots if they were counted."""
         return sum(d.size_bytes + d.snapshot_bytes for d in self.remove)
 
 
@@ -111,7 +111,7 @@ def plan(
     free_bytes: int | None = None,
     max_deletions: int | None = None,
 ) -> Plan:
-    """Decide for each session. Live and kept ones stay but count towards the bounds."""
+    """Decide for each session. Live and protected ones are kept but count towards the bounds."""
     result = Plan()
     judged: list[tuple[float, SessionFacts]] = []
     for item in facts:
@@ -143,10 +143,10 @@ def plan(
 def plan_asked_for(
     decided: Plan, facts: Iterable[SessionFacts], stamps: Mapping[str, str], keep: Collection[str], now: datetime
 ) -> Plan:
-    """Add sessions that somebody chose, each by the stamp that it was seen with, to what bounds decided.
+    """Add individually chosen sessions, each with the stamp it was listed with, to a plan.
 
-    One that is in use, kept, or not as it was seen stays (``live``, ``kept by the policy``, ``changed``), and one that
-    cannot be judged is skipped, as always.
+    One that is in use, protected, or has changed since is kept (``live``, ``kept by the policy``, ``changed``), and
+    one that cannot be judged is skipped, as always.
     """
     going = {d.session_id for d in decided.remove}
     wanted = {name: stamp for name, stamp in stamps.items() if name not in going}

@@ -1,7 +1,7 @@
-"""A session as it is listed, in JSON: the one shape of the command line, the REST API, and the hub's worker and client.
+"""A listed session in JSON: one format for the command line, the REST API, and the hub's worker and client.
 
-Whoever writes a listing and whoever reads it share these types; a reader that does not trust the writer checks every
-field all the same (`hub.answers`).
+Writer and reader of a listing share these types; a reader that does not trust the writer still checks every
+field (`hub.answers`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class _Listed(TypedDict):
 
 
 class SessionInfo(_Listed):
-    """A session. ``stamp`` changes whenever it is used: who gives it back says which state was meant."""
+    """A session. ``stamp`` changes whenever it is used: sending it back says which state was meant."""
 
     session_id: str
     live: bool
 
 
 class SandboxInfo(_Listed):
-    """The same as a sandbox of the REST API, with what its server knows besides."""
+    """A session as a sandbox of the REST API, with what only its server knows."""
 
     sandbox_id: str
     state: str
@@ -44,7 +44,7 @@ class SandboxInfo(_Listed):
 
 
 class WorkspaceInfo(TypedDict):
-    """What somebody has: the sessions, the number of snapshots and what these take on disk, and what is free there."""
+    """A user's workspace: sessions, number and disk space of snapshots, and free disk space."""
 
     sessions: list[SessionInfo]
     snapshot_count: int
@@ -53,7 +53,7 @@ class WorkspaceInfo(TypedDict):
 
 
 def session_of(sandbox: SandboxInfo) -> SessionInfo:
-    """A sandbox as the session that it is."""
+    """The session behind a sandbox of the REST API."""
     return {
         "session_id": sandbox["sandbox_id"],
         "live": sandbox["state"] != "released",

@@ -1,25 +1,26 @@
-"""Which snapshots go and which stay: a pure decision, as `retention` is for sessions."""
+"""Which snapshots to delete and which to keep: a pure decision, as `retention` is for sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from wasm_kernel.model.snapshots import Snapshot
 
 
 @dataclass(frozen=True)
 class SnapshotRetention:
-    """Which snapshots stay. Those a person took count like the others but go last; the newest of a session stays.
+    """Which snapshots to keep. Those a person took count too but are deleted last; a session's newest is always kept.
 
     Attributes:
-        max_age_hours: Older ones go.
-        max_per_session: At most so many of each session stay.
-        max_total_bytes: At most so much space in all; the oldest go first.
-        max_total: At most so many in all; the oldest go first.
-        keep: Ids that never go.
-        keep_user: Whether those a person took stay.
+        max_age_hours: Delete older ones.
+        max_per_session: Keep at most this many of each session.
+        max_total_bytes: Keep at most this much in all; the oldest are deleted first.
+        max_total: Keep at most this many in all; the oldest are deleted first.
+        keep: Ids that are never deleted.
+        keep_user: Whether to keep all that a person took.
     """
 
     max_age_hours: float | None = None
@@ -33,7 +34,7 @@ class SnapshotRetention:
 def plan_snapshots(
     snapshots: Sequence[Snapshot], policy: SnapshotRetention, now: datetime, total_bytes: int
 ) -> list[Snapshot]:
-    """Those that go. ``snapshots``: the newest first; ``total_bytes``: what all of them take on disk."""
+    """The snapshots to delete. ``snapshots``: newest first; ``total_bytes``: what they all take on disk."""
     newest = {s.session_id: s for s in reversed(snapshots)}
     order = sorted(snapshots, key=lambda s: (s.trigger == "user", s.created_at))
     counts: dict[str, int] = {}
@@ -54,3 +55,20 @@ def plan_snapshots(
             counts[s.session_id] -= 1
             total_bytes -= s.stored_bytes
     return doomed
+
+
+@dataclass(frozen=True)
+class CheckpointRules:
+    """Which checkpoints a session takes and keeps.
+
+    Attributes:
+        on: Whether to take one after every cell.
+        count: How many are kept.
+        max_bytes: Roughly how much space they may take.
+        marks: Metadata added to each; only checkpoints that have it are counted and thinned out.
+    """
+
+    on: bool = True
+    count: int = 30
+    max_bytes: int = 2 << 30
+    marks: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a snapshot is, and how it becomes bytes and back. What comes from elsewhere is checked field by field."""
+"""What a snapshot is, and how it is serialised. Data from elsewhere is checked field by field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from wasm_kernel.errors import WasmKernelError
+from wasm_kernel.errors import BadSnapshot
 from wasm_kernel.model.names import is_hidden
 from wasm_kernel.model.records import BadRecord, format_time, is_session_id, is_uuid, parse_time
 
@@ -21,37 +21,34 @@ _MAX_FILES = 1_000_000
 _ENTRY = struct.Struct("<IB")
 PAGES = 16  # in a chunk
 _CHUNK = 65536
-BASE = b"\xff" * HASH  # stands for a page as it is in the base memory, or zeros beyond
+BASE = b"\xff" * HASH  # stands for a page of the base memory, or of zeros beyond its end
 _LENGTH = struct.Struct("<I")
 MOUNTS = ("app", "tmp")
 MAX_PATH = 4096
-PIECE = 1 << 20  # of a file, in a chunk
+PIECE = 1 << 20  # bytes of a file in one chunk
 _VALUES_OF_A_FILE = 8  # and its list
-_OTHER_VALUES = 1_000_000  # descriptors, and variables, whose types are written with commas and brackets
-_MAX_DESCRIPTOR = 2048  # as many as the filter knows
+Variables = dict[str, list[Any]]  # name to [type, size, fingerprint]
+_OTHER_VALUES = 1_000_000  # descriptors and variables, whose types may contain commas and brackets
+_MAX_DESCRIPTOR = 2048  # as many as the interposer supports
 _MAX_MOUNT = 32
-
-
-class BadSnapshot(WasmKernelError):
-    """A snapshot that is none, or that was made to harm; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A saved moment of a session: the guest's memory, the files, and what else belongs to it.
+    """A saved state of a session: the guest's memory, the files, and what else belongs to it.
 
     Attributes:
         snapshot_id: A UUID.
-        session_id: Whose it is.
+        session_id: The session it belongs to.
         trigger: ``checkpoint`` (after a cell), ``user`` or ``session_close``.
         created_at: When it was taken.
-        label: What a person called it.
+        label: The name a person gave it.
         parent: The snapshot before it, or empty.
         execution_count: The number of the next cell.
-        image_key: The image whose base memory it builds upon; another one cannot continue it.
+        image_key: The image whose base memory it builds on; it cannot be restored with another one.
         memory_bytes: Size of the guest's memory.
-        file_count: Files in /app.
-        file_bytes: Their size.
+        file_count: Number of files in /app.
+        file_bytes: Their total size.
         stored_bytes: What it added to the store.
         metadata: Anything else: the cell that ran, how long it took, what it changed.
     """
@@ -71,7 +68,7 @@ class Snapshot:
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        """The head of a manifest."""
+        """The head of its manifest."""
         found = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return json.dumps({**found, "created_at": format_time(self.created_at), "version": 1}).encode()
 
@@ -82,7 +79,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class SavedFile:
-    """A file, folder or link of the workspace. ``kind``: file, folder or link; ``path`` in bytes of the file system."""
+    """A file, folder or link of the workspace. ``kind``: file, folder or link; ``path``: raw file-system bytes."""
 
     mount: str
     path: bytes
@@ -95,7 +92,7 @@ class SavedFile:
 
 @dataclass(frozen=True)
 class SavedDescriptor:
-    """An open file of the guest: what it takes to open it again under its number."""
+    """An open file of the guest: what it takes to reopen it under the same descriptor."""
 
     fd: int
     mount: int
@@ -109,14 +106,14 @@ class SavedDescriptor:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All of a snapshot but its chunks.
+    """All of a snapshot except its chunks.
 
     Attributes:
-        snapshot: What is listed of it.
-        table: Chunk number to the name of the chunk, or to the names of its pages; what is not there is as in the base.
+        snapshot: The part that is listed.
+        table: Chunk number to the chunk's name, or to the names of its pages; chunks not listed are as in the base.
         descriptors: Open files.
         clock_ns: The guest's monotonic clock.
-        entry: Where the guest's driver is entered; 0: the guest has not run yet, and starts from the base memory.
+        entry: Where to enter the guest's driver; 0: it has not run yet, and starts from the base memory.
         files: /app and /tmp.
         variables: Name to [type, size, fingerprint].
     """
@@ -127,7 +124,7 @@ class Manifest:
     clock_ns: int = 0
     entry: int = 0
     files: tuple[SavedFile, ...] = ()
-    variables: dict[str, list[Any]] = field(default_factory=dict)
+    variables: Variables = field(default_factory=dict)
 
     def body(self) -> bytes:
         """The rest of a manifest's bytes."""
@@ -153,7 +150,7 @@ class Manifest:
 
 
 def chunks_of(body: bytes) -> Iterator[bytes]:
-    """The names of all chunks a manifest refers to."""
+    """The names of all chunks that a manifest refers to."""
     manifest = _parse_body(body)
     for names in manifest["table"].values():
         yield from (name for name in names if name != BASE)
@@ -162,7 +159,7 @@ def chunks_of(body: bytes) -> Iterator[bytes]:
 
 
 def parse_snapshot(head: bytes) -> Snapshot:
-    """A manifest's head, checked."""
+    """Parse and check a manifest's head."""
     found = _object(head, "its head")
     metadata = found.get("metadata")
     try:
@@ -184,14 +181,14 @@ def parse_snapshot(head: bytes) -> Snapshot:
     except BadRecord as e:
         raise BadSnapshot(f"created_at: {e}") from None
     if not is_uuid(snapshot.snapshot_id) or not is_session_id(snapshot.session_id):
-        raise BadSnapshot("its ids are none")
+        raise BadSnapshot("its ids are not valid")
     if snapshot.trigger not in TRIGGERS or (snapshot.parent and not is_uuid(snapshot.parent)):
-        raise BadSnapshot("its trigger or its parent is none")
+        raise BadSnapshot("its trigger or its parent is not valid")
     return snapshot
 
 
 def check_values(body: bytes, max_files: int) -> None:
-    """Refuse a body with more values than so many files have, before it is read: each takes far more than its text."""
+    """Refuse a body with more values than ``max_files`` files need, before parsing it, which takes much more memory."""
     (length,) = _LENGTH.unpack_from(body.ljust(_LENGTH.size, b"\0"))
     text = body[_LENGTH.size : _LENGTH.size + length]
     if sum(map(text.count, (b"[", b"{", b",", b":"))) > _VALUES_OF_A_FILE * max_files + _OTHER_VALUES:
@@ -199,11 +196,11 @@ def check_values(body: bytes, max_files: int) -> None:
 
 
 def parse_manifest(head: bytes, body: bytes) -> Manifest:
-    """A whole manifest, checked."""
+    """Parse and check a whole manifest."""
     snapshot = parse_snapshot(head)
     found = _parse_body(body)
     if snapshot.memory_bytes % _CHUNK or any(number >= snapshot.memory_bytes // _CHUNK for number in found["table"]):
-        raise BadSnapshot("its memory is not as large as its chunks say")
+        raise BadSnapshot("its memory size does not match its chunks")
     return Manifest(snapshot, **found)
 
 
@@ -217,7 +214,7 @@ def _parse_body(body: bytes) -> dict[str, Any]:
     found = _object(body[_LENGTH.size : _LENGTH.size + length], "its manifest")
     descriptors, files = found.get("descriptors"), found.get("files")
     if not isinstance(descriptors, list) or not isinstance(files, list) or len(files) > 2 * _MAX_FILES:
-        raise BadSnapshot("its lists of files are none")
+        raise BadSnapshot("its lists of files are not valid")
     variables = found.get("variables")
     return {
         "table": _table(table),
@@ -240,14 +237,14 @@ def _table(data: bytes) -> dict[int, tuple[bytes, ...]]:
         if count not in (1, PAGES) or end > len(data):
             raise BadSnapshot("its table of chunks is cut short")
         if number >= _MAX_MEMORY // _CHUNK:
-            raise BadSnapshot("its memory is not as large as its chunks say")
+            raise BadSnapshot("its memory size does not match its chunks")
         found[number] = tuple(data[n : n + HASH] for n in range(at, end, HASH))
         at = end
     return found
 
 
-def checked_variables(found: Any) -> dict[str, list[Any]]:
-    """What a guest says of its variables, with everything odd left out."""
+def checked_variables(found: Any) -> Variables:
+    """The guest's description of its variables, without malformed entries."""
     if not isinstance(found, dict):
         return {}
     return {
@@ -259,43 +256,43 @@ def checked_variables(found: Any) -> dict[str, list[Any]]:
 
 def _descriptor(found: Any) -> SavedDescriptor:
     if not isinstance(found, list) or len(found) != 8 or not isinstance(found[2], str):
-        raise BadSnapshot("an open file of it is none")
+        raise BadSnapshot("one of its open files is not valid")
     numbers = [*found[:2], *found[3:]]
     limits = (_MAX_DESCRIPTOR, _MAX_MOUNT, 2, 16, 32, 1 << 63, 1 << 63)
     if any(type(n) is not int or not 0 <= n < most for n, most in zip(numbers, limits, strict=True)):
-        raise BadSnapshot("an open file of it is none")
+        raise BadSnapshot("one of its open files is not valid")
     if found[0] < 3 or found[1] < 3:
-        raise BadSnapshot("an open file of it is none")
+        raise BadSnapshot("one of its open files is not valid")
     return SavedDescriptor(found[0], found[1], _opened_path(found[2]), *found[3:])
 
 
 def _file(found: Any) -> SavedFile:
     if not isinstance(found, list) or len(found) != 7 or not all(isinstance(found[n], str) for n in (0, 1, 2, 5, 6)):
-        raise BadSnapshot("a file of it is none")
+        raise BadSnapshot("one of its files is not valid")
     mount, path, kind, size, modified, target, chunks = found
     if mount not in MOUNTS or kind not in ("file", "folder", "link"):
-        raise BadSnapshot("a file of it is of no known kind")
+        raise BadSnapshot("one of its files is of an unknown kind")
     if type(size) is not int or type(modified) is not int or not 0 <= size < 1 << 60 or abs(modified) >= 1 << 63:
-        raise BadSnapshot("a file of it has no size or time")
+        raise BadSnapshot("one of its files has an invalid size or time")
     names = _hex(chunks)
     if len(names) % HASH:
-        raise BadSnapshot("a file of it has half a chunk")
+        raise BadSnapshot("one of its files has an incomplete chunk name")
     pieces = tuple(names[n : n + HASH] for n in range(0, len(names), HASH))
     if len(pieces) != (-(-size // PIECE) if kind == "file" else 0):
-        raise BadSnapshot("a file of it is not as large as its chunks say")
+        raise BadSnapshot("the size of one of its files does not match its chunks")
     return SavedFile(mount, _path(path), kind, size, modified, _hex(target), pieces)
 
 
 def _path(text: str) -> bytes:
-    """A relative path that cannot leave, nor name what is hidden."""
+    """A relative path that neither leaves its mount nor names anything hidden."""
     path = _hex(text)
     if len(path) > MAX_PATH or any(p in (b"", b".", b"..") or _is_refused(p) for p in path.split(b"/")):
-        raise BadSnapshot(f"it names {path[:80]!r}, which no snapshot of ours does")
+        raise BadSnapshot(f"it contains the path {path[:80]!r}, which is not allowed in a snapshot")
     return path
 
 
 def _opened_path(text: str) -> bytes:
-    """The same as the guest wrote it: it may go up again, but not further than where it starts."""
+    """The same as the guest wrote it: ``..`` is allowed, but not above the starting point."""
     path = _hex(text)
     depth = 0
     for part in path.split(b"/"):
@@ -305,7 +302,7 @@ def _opened_path(text: str) -> bytes:
     else:
         if path and not path.startswith(b"/") and len(path) <= 2 * MAX_PATH:
             return path
-    raise BadSnapshot(f"it opens {path[:80]!r}, which no snapshot of ours does")
+    raise BadSnapshot(f"it opens the path {path[:80]!r}, which is not allowed in a snapshot")
 
 
 def _is_refused(part: bytes) -> bool:
@@ -316,7 +313,7 @@ def _hex(text: str) -> bytes:
     try:
         return bytes.fromhex(text)
     except ValueError:
-        raise BadSnapshot("it holds text that is no number") from None
+        raise BadSnapshot("it holds text that is not hexadecimal") from None
 
 
 def _object(data: bytes, what: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What goes wrong, as problem documents (RFC 9457): one sentence for a person, and the status for a program."""
+"""Errors as problem documents (RFC 9457): one sentence for a person, and the status for a program."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from tornado import web
 
-from wasm_kernel.host.folder import PathRefused
-from wasm_kernel.sessions.zipping import TooMuch
+from wasm_kernel.errors import PathRefused
+from wasm_kernel.sessions.zip_stream import TooMuch
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -24,7 +24,7 @@ _BY_ERRNO = {
     errno.ENOTEMPTY: 409,
     errno.ENAMETOOLONG: 400,
     errno.EINVAL: 400,  # a folder moved into itself
-    errno.EILSEQ: 400,  # a Mac's file systems take only UTF-8
+    errno.EILSEQ: 400,  # macOS file systems take only UTF-8
     errno.EACCES: 403,
     errno.EPERM: 403,
     errno.EROFS: 403,
@@ -35,7 +35,7 @@ _BY_ERRNO = {
 
 
 class Problem(web.HTTPError):
-    """An answer that says what is wrong. ``more`` goes into the document beside title, status and detail."""
+    """An error as an answer. ``more`` goes into the document beside title, status and detail."""
 
     def __init__(self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any) -> None:
         super().__init__(status, detail)
@@ -44,7 +44,7 @@ class Problem(web.HTTPError):
 
 @contextlib.contextmanager
 def as_problems() -> Iterator[None]:
-    """What working with a session's files raises, as answers."""
+    """Turn errors of working with a session's files into answers."""
     try:
         yield
     except PathRefused as e:
@@ -60,7 +60,7 @@ def as_problems() -> Iterator[None]:
 
 
 def document(status: int, error: BaseException | None) -> dict[str, Any]:
-    """The document for an answer. What is no answer of ours, nor of the server's, is not told."""
+    """The document for an error. Unexpected errors are not disclosed."""
     try:
         title = HTTPStatus(status).phrase
     except ValueError:
@@ -73,5 +73,5 @@ def document(status: int, error: BaseException | None) -> dict[str, Any]:
     elif status == 403:
         detail = "This needs the server's token, or a login."
     elif status == 500:
-        detail = "Something failed here; the server's log says what."
+        detail = "Something went wrong; see the server's log."
     return {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}

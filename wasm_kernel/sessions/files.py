@@ -1,4 +1,4 @@
-"""A session's files for the host: list, read, write, delete. Safe while the guest runs and changes them."""
+"""A session's files for the host: list, read, write, delete. Safe while the guest changes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from wasm_kernel.host.folder import Folder, PathRefused, blocks_of
+from wasm_kernel.errors import PathRefused
+from wasm_kernel.host.files.folder import Folder, blocks_of
 from wasm_kernel.model.records import check_session_id
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.sandboxes import DEFAULT_WORKSPACE
@@ -18,11 +19,11 @@ AnyPath = str | os.PathLike[str]
 
 
 class SessionFile(str):
-    """A file's path relative to the workspace: a str that also knows size, time and type.
+    """A file's path relative to the workspace: a str that also has a size, a time and a kind.
 
     Attributes:
         size: In bytes; 0 for a folder.
-        modified_at: When it was last written, as its file system says: the guest can set it.
+        modified_at: When it was last written, by the file system; the guest can set it.
         kind: ``file``, ``folder``, ``link`` or ``other``.
     """
 
@@ -70,7 +71,7 @@ def read_session_file(
 def open_session_file(
     session_id: str, path: AnyPath, workspace_root: Path | str | None = None, *, logger: SandboxLogger | None = None
 ) -> IO[bytes]:
-    """A file, open for reading; what is read is this file, whatever the guest puts in its place meanwhile."""
+    """A file, open for reading; it stays the same file even if the guest replaces it."""
     with _folder(session_id, workspace_root) as folder, _noted(session_id, path, logger):
         return folder.open(path)
 
@@ -84,7 +85,7 @@ def write_session_file(
     overwrite: bool = True,
     logger: SandboxLogger | None = None,
 ) -> int:
-    """Write a file whole or not at all, with the folders above it; the bytes written. Data may come as a stream."""
+    """Write a file atomically, creating its folders; the number of bytes. Data may be a stream."""
     with _folder(session_id, workspace_root) as folder, _noted(session_id, path, logger):
         return folder.write(path, blocks_of(data), overwrite=overwrite)
 
@@ -97,7 +98,7 @@ def delete_session_path(
     recursive: bool = False,
     logger: SandboxLogger | None = None,
 ) -> None:
-    """Delete a file, a link or an empty folder; a full one with ``recursive``."""
+    """Delete a file, a link or an empty folder; with ``recursive`` any folder."""
     with _folder(session_id, workspace_root) as folder, _noted(session_id, path, logger):
         folder.remove(path, recursive=recursive)
 
@@ -114,7 +115,7 @@ def _folder(session_id: str, workspace_root: Path | str | None) -> Folder:
 
 
 class _noted:
-    """Writes a refused path to the log, as a security event, and lets the exception go on."""
+    """Logs a refused path as a security event, and lets the exception pass."""
 
     def __init__(self, session_id: str, path: AnyPath, logger: SandboxLogger | None) -> None:
         self._fields = {"session_id": session_id, "path": repr(path)[:200]}

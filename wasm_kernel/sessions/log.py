@@ -1,4 +1,4 @@
-"""Structured events for people and machines who watch: what happened, to which session, with which numbers."""
+"""Structured log events: what happened, to which session, with which numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class SandboxLogger:
     """Emits named events with fields through structlog, as JSON lines or for a console.
 
     Events go to standard error unless a stream is given, never to standard output, which belongs to the code that
-    runs. structlog is imported with the first event that is actually emitted: starting up does not pay for it.
+    runs. structlog is imported with the first event that is actually emitted, to keep startup fast.
     """
 
     def __init__(
@@ -36,15 +36,15 @@ class SandboxLogger:
         )
 
     def debug(self, event: str, **fields: Any) -> None:
-        """An event of interest while looking for a fault."""
+        """An event for debugging."""
         self.log("debug", event, **fields)
 
     def info(self, event: str, **fields: Any) -> None:
-        """An event of the ordinary course of things."""
+        """An event of normal operation."""
         self.log("info", event, **fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        """Something a person should know, though work goes on."""
+        """Something a person should know, although work continues."""
         self.log("warning", event, **fields)
 
     def error(self, event: str, **fields: Any) -> None:

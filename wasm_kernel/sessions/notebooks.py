@@ -1,14 +1,14 @@
-"""Which session belongs to which notebook: always the same one, also after the notebook was renamed or moved.
+"""Which session belongs to which notebook: always the same one, even after the notebook was renamed or moved.
 
 A session's metadata names its notebook. An index below ``.wasm-kernel/notebooks`` leads there without reading all of
-them; its entries are hints, believed only if the metadata agrees.
+them; its entries are hints, used only if the metadata agrees.
 
 A path alone says little: tomorrow another notebook may be ``Untitled.ipynb``, and must not get the files of the first.
 So a notebook is the same if it has a cell (by its id) that it had before, or if it is the same file: the same inode,
-and, as inodes are used again, made at the same moment. The first holds for editors that save by renaming, for other
+and, as inodes are reused, created at the same time. The first holds for editors that save by renaming, for other
 versions out of git and for copies that come back; the second for notebooks without cells or without ids (before
-nbformat 4.5), and for those that were emptied. Both are written down while the session is in use, because the notebook
-changes meanwhile. A notebook that was moved while no kernel ran is found by its inode; that it is the same is
+nbformat 4.5), and for those that were emptied. Both are recorded while the session is in use, because the notebook
+keeps changing. A notebook that was moved while no kernel ran is found by its inode; that it is the same is
 shown by its cells, if it had any.
 """
 
@@ -27,9 +27,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from wasm_kernel.errors import SessionLocked
-from wasm_kernel.host import birth
+from wasm_kernel.host.disk.locks import SessionLock, lock_session, state_folder
+from wasm_kernel.host.disk.records import read_record, write_record
 from wasm_kernel.host.durable import write_file
-from wasm_kernel.host.ledger import SessionLock, lock_session, read_record, state_folder, write_record
+from wasm_kernel.host.files import birth
 from wasm_kernel.model.records import BadRecord, is_session_id
 from wasm_kernel.sessions.catalog import create_session_folder
 from wasm_kernel.sessions.log import SandboxLogger
@@ -37,17 +38,17 @@ from wasm_kernel.sessions.log import SandboxLogger
 _MAX_NOTEBOOK = 64 << 20  # larger ones are not read for their cells' ids
 _MAX_ID = 64  # characters, by nbformat
 _INODE = re.compile(r"inode-\d+-\d+")
-_KNOWN_CELLS = 1000  # ids that are kept, of cells that were deleted too: an older version may come back
+_KNOWN_CELLS = 1000  # ids kept, including deleted cells: an older version may come back
 
 _NAMESAKE = (
-    "Another notebook was saved under this name before, and this is not the same one: it has a new session, with an "
-    "empty /app. The other one's session is kept; to go on with it here, run: %session attach {}"
+    "A different notebook had this name before, so this one has a new session, with an empty /app. "
+    "The other notebook's session is kept; to continue it here, run: %session attach {}"
 )
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A session whose lock this process holds now, and what the person should know of how it was found."""
+    """A session locked by this process, and a note for the person about how it was found."""
 
     session_id: str
     folder: Path
@@ -57,7 +58,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class _Identity:
-    """What tells a notebook from another one that is, or was, under its name."""
+    """What distinguishes a notebook from another one that has, or had, its name."""
 
     inode: str = ""  # inode-DEVICE-NUMBER; empty: unknown
     born: int = 0  # when the file was made; 0: unknown
@@ -65,14 +66,14 @@ class _Identity:
     cells: tuple[str, ...] = ()
 
     def shares_cells(self, other: _Identity) -> bool:
-        """Whether a cell of one is in the other."""
+        """Whether they have a cell in common."""
         return bool(set(self.cells) & set(other.cells))
 
     def is_surely(self, other: _Identity) -> bool:
-        """Whether a cell of one is in the other, or both are the same file, and not just of the same inode."""
+        """Whether they have a cell in common, or are the same file and not just the same inode number."""
         if self.shares_cells(other):
             return True
-        # Devices get other numbers when a machine starts again; number and birth together need no device.
+        # Device numbers change when a machine reboots; inode number and birth time do without them.
         numbers = {identity.inode.rpartition("-")[2] for identity in (self, other)}
         return bool(self.born) and self.born == other.born and len(numbers) == 1
 
@@ -86,9 +87,9 @@ class _Hint:
 
 
 def open_notebook_session(root: Path, notebook: Path, logger: SandboxLogger, *, wait: float = 0.0) -> Opened:
-    """The notebook's own session; if somebody else uses it, another one, and a note that says so.
+    """The notebook's own session; if it is in use, another one, with a note.
 
-    If another notebook had this name before, this one gets a new session, and a note that says whose is kept.
+    If a different notebook had this name before, this one gets a new session, with a note about the old one.
     """
     with _index(root) as index:
         session_id, former = _find(root, index, notebook)
@@ -101,12 +102,12 @@ def open_notebook_session(root: Path, notebook: Path, logger: SandboxLogger, *, 
         other, folder, lock = create_session_folder(root, logger, shares_notebook=str(notebook))
         holder = str(e).partition(" is in use by ")[2].partition(";")[0] or "another kernel"
         note = (
-            f"This notebook's session is in use by {holder}. This kernel works in a session of its own, with an /app "
-            "of its own. To use the notebook's files here, close the other kernel and run: "
+            f"This notebook's session is in use by {holder}. This kernel has a separate session, with its own "
+            "/app. To use the notebook's files here, close the other kernel and run: "
             f"%session attach {session_id}"
         )
         return Opened(other, folder, lock, note)
-    if not (root / session_id).is_dir():  # deleted while we waited
+    if not (root / session_id).is_dir():  # deleted while we were waiting
         lock.release()
         with _index(root) as index:
             return _create(root, index, notebook, logger)
@@ -115,7 +116,7 @@ def open_notebook_session(root: Path, notebook: Path, logger: SandboxLogger, *, 
 
 
 def follow_notebook(root: Path, session_id: str, notebook: Path) -> None:
-    """Write down where a session's notebook is now. The caller holds the session's lock."""
+    """Record where a session's notebook is now. The caller holds the session's lock."""
     with contextlib.suppress(OSError, BadRecord):
         record = read_record(root / session_id)
         if record is not None and record.extra.get("notebook") != str(notebook):
@@ -125,10 +126,10 @@ def follow_notebook(root: Path, session_id: str, notebook: Path) -> None:
 
 
 def note_identity(root: Path, session_id: str, notebook: Path) -> None:
-    """Write down what a session's notebook is known by now. The caller holds the session's lock.
+    """Record what identifies a session's notebook now. The caller holds the session's lock.
 
-    Only if it is still the one it was: a file that took its place does not become the session's because a kernel
-    happens to run.
+    Only if it is still the same notebook: a file that took its place does not inherit the session just because a
+    kernel is running.
     """
     with contextlib.suppress(OSError), _index(root) as index:
         hint = _read_hint(index / _by_path(notebook))
@@ -139,7 +140,7 @@ def note_identity(root: Path, session_id: str, notebook: Path) -> None:
 
 
 def adopt_notebook(root: Path, session_id: str, notebook: Path) -> None:
-    """Let a session that nobody uses be a notebook's from now on."""
+    """Assign a session that is not in use to a notebook."""
     lock = lock_session(root, session_id)
     try:
         follow_notebook(root, session_id, notebook)
@@ -148,7 +149,7 @@ def adopt_notebook(root: Path, session_id: str, notebook: Path) -> None:
 
 
 def forget_notebook(root: Path, session_id: str) -> None:
-    """Let a session be nobody's: its notebook gets another. The caller holds the session's lock."""
+    """Detach a session from its notebook, which gets another. The caller holds the session's lock."""
     with contextlib.suppress(OSError, BadRecord):
         record = read_record(root / session_id)
         notebook = record.extra.get("notebook") if record is not None else None
@@ -166,7 +167,7 @@ def _create(root: Path, index: Path, notebook: Path, logger: SandboxLogger) -> O
 
 @contextlib.contextmanager
 def _index(root: Path) -> Iterator[Path]:
-    """The index, while nobody else changes it."""
+    """The index, locked against changes by others."""
     folder = state_folder(root) / "notebooks"
     folder.mkdir(exist_ok=True)
     handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -191,9 +192,9 @@ def _find(root: Path, index: Path, notebook: Path) -> tuple[str, str]:
     hint = _read_hint(index / now.inode)
     before = _notebook_of(root, hint.session_id)
     if not before or not hint.notebook.is_surely(now) or (hint.notebook.cells and not hint.notebook.shares_cells(now)):
-        return "", former  # moved, and none of its cells is left: that is another one, in a file that was used again
+        return "", former  # moved, and none of its cells is left: a different notebook in a reused inode
     if before != str(notebook) and hint.notebook.is_surely(_identity(Path(before))):
-        return "", former  # it is still where it was: this one is another (such as a hard link), not the same moved
+        return "", former  # the old one is still there: this one is a copy (such as a hard link), not a move
     return hint.session_id, ""
 
 
@@ -201,24 +202,24 @@ def _is_same(index: Path, hint: _Hint, now: _Identity) -> bool:
     """Whether the notebook at a path is the one that was there when the hint was written."""
     known = hint.notebook
     if not now.inode or known.is_surely(now):
-        return True  # without a file there is no other notebook either
+        return True  # without a file there is no different notebook either
     if known.born and now.born:
         return False
-    # No births are known here, or an earlier version wrote the hint. The inode has to do, but not where cells were
-    # known and none of them is left.
+    # Birth times are not known here, or an earlier version wrote the hint. The inode has to do, except where cells
+    # were known and none of them is left.
     inode = known.inode or (now.inode if _read_hint(index / now.inode).session_id == hint.session_id else "")
     return inode == now.inode and not known.cells
 
 
 def _remember(index: Path, notebook: Path, session_id: str) -> None:
-    """Let the path and the inode lead to a session, with what the notebook is known by."""
+    """Make the path and the inode point to a session, with what identifies the notebook."""
     now, before = _identity(notebook), _read_hint(index / _by_path(notebook))
     if before.session_id == session_id:
         known = before.notebook
-        cells = tuple(dict.fromkeys(now.cells + known.cells))  # the newest first: those go last
+        cells = tuple(dict.fromkeys(now.cells + known.cells))  # newest first: these are dropped last
         now = replace(now if now.inode else known, cells=cells)
         if known.inode not in ("", now.inode) and _read_hint(index / known.inode).session_id == session_id:
-            (index / known.inode).unlink()  # saved by renaming: or every save would leave one
+            (index / known.inode).unlink()  # saved by renaming: otherwise every save would leave one behind
     now = replace(now, cells=now.cells[:_KNOWN_CELLS])
     data = json.dumps({"session": session_id, **asdict(now)}).encode()
     for name in filter(None, (_by_path(notebook), now.inode)):
@@ -227,7 +228,7 @@ def _remember(index: Path, notebook: Path, session_id: str) -> None:
 
 
 def _read_hint(path: Path) -> _Hint:
-    """An entry of the index; an empty one if there is none, or none that makes sense."""
+    """An entry of the index; an empty one if it is missing or malformed."""
     try:
         found = json.loads(path.read_bytes())
         session_id, inode, cells = found["session"], found.get("inode", ""), found.get("cells", [])
@@ -258,9 +259,9 @@ def _by_inode(info: os.stat_result) -> str:
 
 
 def _identity(notebook: Path) -> _Identity:
-    """What the notebook at a path is known by; nothing if no file is there."""
+    """What identifies the notebook at a path; nothing if there is no file."""
     try:
-        handle = os.open(notebook, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not hold us up
+        handle = os.open(notebook, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # do not block on a FIFO
     except OSError:
         return _Identity()
     with os.fdopen(handle, "rb") as file:

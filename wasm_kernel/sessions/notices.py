@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from wasm_kernel.host.disk.locks import state_folder
 from wasm_kernel.host.durable import write_file
-from wasm_kernel.host.ledger import state_folder
 
 NOTICES = "notices.json"
 
 
 def write_notices(root: Path, notices: Sequence[dict[str, Any]]) -> None:
-    """Put notices beside the sessions below a root, instead of those before, whole or not at all; none: no file."""
+    """Replace the notices kept with the sessions below a root, atomically; without notices, remove the file."""
     state = state_folder(root)
     target = state / NOTICES
     if not notices:

@@ -14,8 +14,10 @@ from pathlib import Path, PurePosixPath
 from packaging.requirements import Requirement
 
 from wasm_kernel.errors import NotAllowed, PackageError, SandboxError
-from wasm_kernel.host import administrator, image, installer, packages
-from wasm_kernel.host.sandbox import Sandbox
+from wasm_kernel.host import administrator
+from wasm_kernel.host.disk import installer, packages
+from wasm_kernel.host.image import image
+from wasm_kernel.host.runtime.sandbox import Sandbox
 from wasm_kernel.model.packages import (
     Package,
     PackageChange,
@@ -34,7 +36,7 @@ from wasm_kernel.sessions.sandboxes import DEFAULT_WORKSPACE, ready_image
 _MOST_BYTES = 1 << 30  # of one set, and of all that is written while it is made
 _COMPILE_SECONDS = 1.0
 # Runs in a throwaway guest that has the new set as /app. Large packages have more modules than anybody imports, so it
-# begins at the top and ends when its time is over. Bytecode is not checked against its source: sets never change.
+# starts at the top level and stops when its time is up. Bytecode is not checked against its source: sets never change.
 _COMPILE = """
 import json, os, py_compile, time
 end = time.monotonic() + SECONDS
@@ -64,21 +66,21 @@ def install_packages(
 ) -> PackageChange:
     """Install packages, and what they need, for one session: all of them or, with a `PackageError`, none.
 
-    Only wheels in pure Python, from the registry that the user's uv or pip is configured for. A guest that runs sees
-    them at its next turn, and what it imported already stays as it is.
+    Only pure-Python wheels, from the registry that the user's uv or pip is configured for. A running guest sees them
+    at its next turn; modules it has already imported stay as they are.
 
     Args:
         session_id: The session, in use or not.
-        requirements: Names with extras, versions and markers, as in PEP 508; no options, addresses or paths.
+        requirements: Names with extras, versions and markers, as in PEP 508; no options, URLs or paths.
         workspace_root: Where the session is.
         on_progress: Called on this thread with short lines for a person.
         upgrade: Take newer versions of these packages, if there are any.
-        cancel: Set it, from any thread, to stop; nothing is changed then.
+        cancel: Set it, from any thread, to stop; then nothing is changed.
         logger: Where events go.
     """
     rules = administrator.rules()
     if not rules.pip:
-        raise NotAllowed(f"the administrator does not let packages be installed here ({rules.sources['pip']})")
+        raise NotAllowed(f"the administrator does not allow installing packages here ({rules.sources['pip']})")
     tell = on_progress or (lambda line: None)
     root = _root(session_id, workspace_root)
     wanted = [r for r in map(parse_requirement, requirements) if applies(r)]
@@ -102,7 +104,7 @@ def install_packages(
             raise PackageError("installer", f"a package holds {odd!r}, which is neither a file nor a folder")
         if size > _MOST_BYTES:
             limit = format_size(_MOST_BYTES)
-            raise PackageError("disk", f"the session's packages would take {format_size(size)}; {limit} is the limit")
+            raise PackageError("disk", f"the session's packages would take {format_size(size)}; the limit is {limit}")
         _byte_compile(change.new, [path for path in fresh if path.endswith(".py")], tell, cancel)
         if cancel is not None and cancel.is_set():
             raise PackageError("cancelled", "the installation was cancelled; nothing was changed")
@@ -123,7 +125,7 @@ def uninstall_packages(
     cancel: threading.Event | None = None,
     logger: SandboxLogger | None = None,
 ) -> PackageChange:
-    """Remove packages from a session; what they needed stays. `PackageError` if one is not the session's own."""
+    """Remove packages from a session; their dependencies stay. `PackageError` if one is not the session's own."""
     root = _root(session_id, workspace_root)
     keys = [key_of(parse_requirement(name).name) for name in names]
     built_in = built_in_packages()
@@ -155,7 +157,7 @@ def list_packages(session_id: str, workspace_root: Path | str | None = None) -> 
 
 @functools.cache
 def built_in_packages() -> dict[str, Package]:
-    """The image's packages, by the names they are compared by."""
+    """The image's packages, by normalised name."""
     parts = ready_image().parts
     folders = [image.library_folder(parts), parts.site.path / "site"]
     found = [d for folder in folders for d in packages.installed(folder)]
@@ -171,7 +173,7 @@ def _root(session_id: str, workspace_root: Path | str | None) -> Path:
 def _changing(
     root: Path, session_id: str, tell: OnProgress, cancel: threading.Event | None
 ) -> Iterator[packages.Change]:
-    """`packages.changing`, with what the system refuses said in a sentence."""
+    """`packages.changing`, with system errors turned into readable ones."""
     if not root.is_dir():
         raise FileNotFoundError(f"there is no session {session_id} in {root}")
     try:
@@ -188,7 +190,7 @@ def _changing(
 
 
 def _beyond(wanted: list[Requirement], built_in: dict[str, Package]) -> tuple[list[Requirement], list[Package]]:
-    """What the image does not have, and what it has. `PackageError` for another version of something it has."""
+    """Split into what the image lacks and what it has. `PackageError` for another version of something it has."""
     ours, present = [], []
     for requirement in wanted:
         there = built_in.get(key_of(requirement.name))
@@ -220,7 +222,7 @@ def _fetch(
     tell: OnProgress,
     cancel: threading.Event | None,
 ) -> None:
-    """Fetch the whole new set: what is there keeps its version, unless what is new needs another."""
+    """Fetch the whole new set: installed packages keep their versions, unless a new one needs another."""
     named = {key_of(r.name) for r in ours}
     pins = [f"{p.name}=={p.version}" for key, p in before.items() if key not in named]
     for attempt, held in enumerate([pins, []] if pins else [[]]):
@@ -238,7 +240,7 @@ def _fetch(
 
 
 def _byte_compile(folder: Path, paths: list[str], tell: OnProgress, cancel: threading.Event | None) -> None:
-    """Compile new modules with the guest's own Python. Best effort: without, each import does it again."""
+    """Compile new modules with the guest's own Python. Best effort: without it, every import compiles again."""
     if not paths:
         return
     tell("Compiling for the sandbox")
@@ -265,7 +267,7 @@ def _byte_compile(folder: Path, paths: list[str], tell: OnProgress, cancel: thre
 
 
 def _packages(folder: Path | None) -> dict[str, Package]:
-    """The packages of a set, by the names they are compared by."""
+    """The packages of a set, by normalised name."""
     asked = {key_of(parse_requirement(text).name) for text in packages.requested(folder)}
     return {
         key_of(d.metadata["Name"]): Package(
@@ -289,6 +291,6 @@ def _difference(before: dict[str, Package], after: dict[str, Package], present: 
     changed = [(before[k], p) for k, p in after.items() if k in before and before[k].version != p.version]
     notes = notes_on([p for p in [*added, *(new for _, new in changed)] if p.requested])
     if changed:
-        notes.append("What is imported already stays in its old version until the kernel is restarted")
+        notes.append("Modules already imported stay at their old version until the kernel is restarted")
     removed = [p for key, p in before.items() if key not in after]
     return PackageChange(added, changed, removed, present, notes)

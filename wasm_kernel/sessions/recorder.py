@@ -1,4 +1,4 @@
-"""Takes and restores snapshots of one live session. What did not change since the last one is not stored again."""
+"""Takes and restores snapshots of one live session. What has not changed since the last one is not stored again."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.errors import ConfigurationError, SandboxError, WasmKernelError
-from wasm_kernel.host import image
-from wasm_kernel.host.chunks import ZERO, ChunkStore, Take
-from wasm_kernel.host.filetree import SavedTree
-from wasm_kernel.host.instance import AtRest
-from wasm_kernel.host.interposer import OpenFile
-from wasm_kernel.host.ledger import STATE_FOLDER
-from wasm_kernel.host.memory import CHUNK, CapturedMemory, GuestMemory, Part, Span
-from wasm_kernel.host.sandbox import Captured, Sandbox
+from wasm_kernel.errors import BadSnapshot, ConfigurationError, SandboxError, WasmKernelError
+from wasm_kernel.host.files.saved_tree import SavedTree
+from wasm_kernel.host.image import image
+from wasm_kernel.host.runtime.instance import AtRest
+from wasm_kernel.host.runtime.interposer import OpenFile
+from wasm_kernel.host.runtime.memory import CHUNK, CapturedMemory, GuestMemory, Part, Span
+from wasm_kernel.host.runtime.sandbox import Captured, Sandbox
+from wasm_kernel.host.store.chunks import ZERO, ChunkStore, Transaction
+from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.snapshots import (
     BASE,
     MAX_LABEL,
     PAGES,
-    BadSnapshot,
     Manifest,
     SavedDescriptor,
     SavedFile,
     Snapshot,
     parse_manifest,
 )
+from wasm_kernel.model.units import format_size
 
 _PORTION = 8 << 20  # bytes of memory that are read before they are stored
-_MOST_PATCHED = 256 << 20  # bytes of memory that are held twice while a snapshot is restored
+_MOST_PATCHED = 256 << 20  # bytes of memory held twice while a snapshot is restored
 _ALL_BASE = (BASE,) * PAGES
 _PAGE = CHUNK // PAGES
 _FILE_PATIENCE = 30.0  # seconds that a cell waits, before it changes a file, for that file to be saved
 
 
 def snapshot_store(root: Path) -> ChunkStore:
-    """Where the snapshots of all sessions below a root are."""
+    """The store for the snapshots of all sessions below a root."""
     return ChunkStore(root / STATE_FOLDER / "snapshots")
 
 
 def read_snapshot(store: ChunkStore, session_id: str, snapshot_id: str) -> Manifest:
-    """A snapshot's manifest, checked."""
+    """Read and check a snapshot's manifest."""
     head = store.manifest_head(session_id, snapshot_id)
     return parse_manifest(head, store.read_manifest(session_id, snapshot_id))
 
 
 class Recorder:
-    """Snapshots of one session. `capture` is quick, while the guest rests; `write` may follow on another thread."""
+    """Snapshots of one session. `capture` is quick, while the guest is idle; `write` may follow on another thread."""
 
     def __init__(self, root: Path, session_id: str, folder: Path, sandbox: Sandbox) -> None:
-        self.store = snapshot_store(root)
+        self.root, self.store = root, snapshot_store(root)
         self._session_id, self._sandbox = session_id, sandbox
         self._trees = (SavedTree("app", folder), SavedTree("tmp", sandbox.scratch))
         self._table: dict[int, tuple[bytes, ...]] = {}
-        self._split: set[int] = set()  # chunks of it that are known page by page
-        self._all = True  # the next capture has to give everything: what is stored is not known
-        self._broken = False  # a capture was lost: the table does not hold what later ones build upon
-        self._begun = False  # a capture that `captured` has not heard of: what it gave may be lost
+        self._split: set[int] = set()  # chunks of the table that are stored page by page
+        self._all = True  # the next capture has to be complete: what is stored is unknown
+        self._broken = False  # a capture was lost: the table lacks what later ones build on
+        self._begun = False  # a capture that `captured` was not told about: it may be lost
         self._lock = threading.Lock()  # one snapshot at a time
         self._unsaved = 0  # captures whose files are still to be read
         self._saved = threading.Condition()
@@ -71,13 +71,13 @@ class Recorder:
     # ---- taking
 
     def begin_capture(self) -> bool:
-        """Whether the capture that begins now has to give everything. `captured` follows, or the next one has to."""
+        """Whether the capture that begins now has to be complete. `captured` must follow, or the next one has to be."""
         everything = self._all or self._begun or not self._last_is_there()
         self._begun = True
         return everything
 
     def _last_is_there(self) -> bool:
-        """Whether what the next snapshot builds upon is still stored: nobody collects what a manifest refers to."""
+        """Whether what the next snapshot builds on is still stored: chunks in use by a manifest are never collected."""
         if self.last is None:
             return True
         try:
@@ -87,7 +87,7 @@ class Recorder:
         return True
 
     def files_differ(self) -> bool:
-        """Whether anything in /app or /tmp is not as it was last saved, or may not be."""
+        """Whether anything in /app or /tmp may have changed since it was last saved."""
         return self.files is None or any(tree.differs() for tree in self._trees)
 
     def captured(self, memory: CapturedMemory, *, files: bool = True) -> None:
@@ -95,7 +95,7 @@ class Recorder:
         if files:
             self.expect_files()
         self._begun = False
-        # Known now, not when it is written: the next capture may come before that.
+        # Determined now, not when it is written: the next capture may come first.
         if memory.everything:
             self._all = False
             self._split.clear()
@@ -103,7 +103,7 @@ class Recorder:
         self._split.update(page // PAGES for page, _ in memory.pages)
 
     def expect_files(self) -> None:
-        """They will be saved with what is written next."""
+        """The files will be saved with the next write."""
         with self._saved:
             self._unsaved += 1
 
@@ -127,9 +127,9 @@ class Recorder:
         metadata: dict[str, Any] | None = None,
         files: list[SavedFile] | None = None,
     ) -> Snapshot:
-        """Store what was captured, with the files as they are now, or these.
+        """Store what was captured, with ``files``, or the files as they are now.
 
-        If that fails, nothing of it is listed, and the next capture is a whole one.
+        If that fails, the snapshot is not listed, and the next capture is complete.
         """
         unsaved = files is None
         try:
@@ -172,7 +172,7 @@ class Recorder:
                 self._table, self.last, self._broken = table, snapshot, False
         except BaseException:
             self._all = self._broken = True
-            self._forget_files()  # what was put is not stored
+            self._forget_files()  # what was written is not referenced
             if unsaved:
                 self._files_are_saved()
             raise
@@ -183,10 +183,10 @@ class Recorder:
         for tree in self._trees:
             tree.forget()
 
-    def _stored(self, memory: CapturedMemory, take: Take) -> dict[int, tuple[bytes, ...]]:
-        """The table of chunks with what changed brought in."""
+    def _stored(self, memory: CapturedMemory, take: Transaction) -> dict[int, tuple[bytes, ...]]:
+        """The table of chunks, updated with what changed."""
         if self._broken and not memory.everything:
-            raise SandboxError("the snapshot before this one, which it builds upon, could not be written")
+            raise SandboxError("the previous snapshot, which this one builds on, could not be written")
         table = {} if memory.everything else dict(self._table)
         for some in _portions(memory.whole, _PORTION // CHUNK):
             for number, name in _put(take, some, PAGES):
@@ -210,16 +210,16 @@ class Recorder:
 
     @property
     def split(self) -> set[int]:
-        """Chunks that are known page by page: of these a capture need only give the pages that changed."""
+        """Chunks stored page by page: a capture needs only those of their pages that changed."""
         return self._split
 
     def take(self, trigger: str, **details: Any) -> Snapshot:
-        """Capture and store, waited for."""
+        """Capture and store. Blocks."""
         guest = self.capture()
         return self.write(guest, trigger, **details)
 
     def capture(self) -> Captured:
-        """Capture, waited for; `write` it next."""
+        """Capture; `write` it next. Blocks."""
         guest = self._sandbox.capture(self._split, everything=self.begin_capture())
         self.captured(guest.memory)
         return guest
@@ -227,7 +227,7 @@ class Recorder:
     # ---- restoring
 
     def restore(self, manifest: Manifest, *, reseed: bool = False, files: bool = True) -> None:
-        """Make the session what it was; without ``files`` /app stays as it is. If a chunk is damaged, all does."""
+        """Restore memory and files; without ``files``, /app stays as it is. If a chunk is damaged, nothing changes."""
         needed, have = manifest.snapshot.image_key, image.parts().base.key
         if needed != have:
             raise ConfigurationError(
@@ -237,17 +237,18 @@ class Recorder:
         if manifest.entry and manifest.snapshot.memory_bytes < self._sandbox.base_bytes:
             raise BadSnapshot(f"snapshot {manifest.snapshot.snapshot_id} has less memory than its image")
         size, most = manifest.snapshot.memory_bytes, self._sandbox.policy.memory_bytes
-        if manifest.entry and size > most:  # before it is read: a few bytes on disk can be all of it
+        if manifest.entry and size > most:  # before it is read: a few bytes on disk can expand to all of it
             raise SandboxError(
-                f"snapshot {manifest.snapshot.snapshot_id} has {size:,} bytes of memory, and the limit is {most:,}; "
-                "raise memory_bytes, in a notebook with %session limits memory=…"
+                f"snapshot {manifest.snapshot.snapshot_id} has {format_size(size)} of memory, "
+                f"but the limit is {format_size(most)}; "
+                "raise it with %session limits memory=… in a notebook, or ExecutionPolicy(memory_bytes=…) in a program"
             )
         with self._lock, self.store.hold():
             self._restore(manifest, reseed, ("app", "tmp") if files else ("tmp",))
 
     def _restore(self, manifest: Manifest, reseed: bool, mounts: tuple[str, ...]) -> None:
         wanted = {tree: [f for f in manifest.files if f.mount == tree.mount] for tree in self._trees}
-        # Before anything is touched: is all of it there?
+        # Check that everything is there before changing anything.
         missing = [entry for tree in self._trees if tree.mount in mounts for entry in tree.missing(wanted[tree])]
         for name in {name for entry in missing for name in entry.chunks}:
             self._piece(name, 0)
@@ -270,7 +271,7 @@ class Recorder:
         self._begun = False
 
     def _prepare(self, memory: GuestMemory, known: bool, manifest: Manifest) -> Callable[[], GuestMemory]:
-        """Read a snapshot's memory: only what differs from the memory of now, if that is known and not too much."""
+        """Read a snapshot's memory: only what differs from the current memory, if that is known and small enough."""
         size = manifest.snapshot.memory_bytes
         if known and not (self._all or self._broken or self._begun):
             stretches, wanted, of_base = _difference(self._table, manifest.table, memory.changed)
@@ -294,7 +295,7 @@ class Recorder:
         return bytes(length) if name == ZERO else self.store.read_chunk(name)[: length or None]
 
     def mark(self, manifest: Manifest) -> Snapshot:
-        """After a restore: the session's newest snapshot says that it is there again, also if all of this dies now."""
+        """After a restore: record it in a new snapshot, so that it survives a crash."""
         known = manifest.snapshot
         snapshot = known.moved(
             snapshot_id=str(uuid.uuid4()),
@@ -311,19 +312,19 @@ class Recorder:
         return snapshot
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         with self._lock:
             self.store.close()
 
 
 def _portions(parts: list[Part], count: int) -> Iterator[list[Part]]:
-    """So many that what is read and not yet stored stays small."""
+    """Batches small enough that little is read and not yet stored."""
     for start in range(0, len(parts), count):
         yield parts[start : start + count]
 
 
-def _put(take: Take, parts: list[Part], pages: int) -> Iterator[tuple[int, bytes | None]]:
-    """Store chunks, or pages, and give their names; None: as in the base."""
+def _put(take: Transaction, parts: list[Part], pages: int) -> Iterator[tuple[int, bytes | None]]:
+    """Store chunks or pages and return their names; None: as in the base."""
     numbers = [number for number, _ in parts]
     contents: list[bytes | None] = []
     for later, some in itertools.groupby(parts, lambda part: part[1]):
@@ -340,9 +341,9 @@ Table = Mapping[int, tuple[bytes, ...]]
 
 
 def _difference(now: Table, then: Table, changed: set[int]) -> tuple[list[Span], list[bytes], list[int]]:
-    """What makes a memory with one table, of which some pages changed, one with another.
+    """How to turn a memory with one table, some pages of which have changed, into one with another table.
 
-    Stretches of pages to replace, the name of what belongs in each, and pages that become as in the base.
+    Ranges of pages to replace, the name of what belongs in each, and pages to reset to the base.
     """
     suspects: dict[int, set[int]] = {}
     for page in changed:

@@ -1,4 +1,4 @@
-"""Single files brought back from a session's newest snapshot; memory and all other files stay as they are."""
+"""Restores single files from a session's newest snapshot; memory and all other files stay as they are."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wasm_kernel.errors import WasmKernelError
-from wasm_kernel.host.filetree import pieces
-from wasm_kernel.host.folder import Folder, PathRefused
-from wasm_kernel.host.workspace import survey
+from wasm_kernel.errors import PathRefused, WasmKernelError
+from wasm_kernel.host.files.folder import Folder
+from wasm_kernel.host.files.saved_tree import pieces
+from wasm_kernel.host.files.workspace_survey import survey
 from wasm_kernel.model.snapshots import SavedFile
 from wasm_kernel.sessions.recorder import read_snapshot, snapshot_store
 from wasm_kernel.sessions.snapshots import newest_snapshot, piece_of
@@ -19,11 +19,11 @@ from wasm_kernel.sessions.snapshots import newest_snapshot, piece_of
 
 @dataclass(frozen=True)
 class Kept:
-    """What a snapshot has of some files and folders.
+    """Which of some files and folders a snapshot can restore.
 
     Attributes:
-        files: What it could bring back.
-        lost: Paths of files that it does not have as they are now.
+        files: Those it can restore.
+        lost: Paths of files that it does not have in their current version.
     """
 
     files: tuple[SavedFile, ...] = ()
@@ -31,7 +31,7 @@ class Kept:
 
 
 def kept(root: Path, session_id: str, paths: Sequence[str]) -> Kept:
-    """What the newest snapshot has of these files and folders, and all that is in them."""
+    """Which of these files and folders, and their contents, the newest snapshot can restore."""
     saved: dict[str, SavedFile] = {}
     newest = newest_snapshot(root, session_id)
     if newest is not None:
@@ -45,7 +45,7 @@ def kept(root: Path, session_id: str, paths: Sequence[str]) -> Kept:
 
 
 def bring_back(root: Path, session_id: str, files: Sequence[SavedFile]) -> list[str]:
-    """Put files and folders back where they were. Never over anything: the paths that are taken by now."""
+    """Put files and folders back. Nothing is overwritten; returns the paths that are already taken."""
     taken = []
     with contextlib.closing(snapshot_store(root)) as store, Folder(root / session_id, backslashes=True) as folder:
         for file in sorted(files, key=lambda f: f.path):  # a folder before what is in it

@@ -10,8 +10,10 @@ from typing import Any
 
 from wasm_kernel.errors import ConfigurationError, ImageMissing
 from wasm_kernel.guest import wire
-from wasm_kernel.host import administrator, image, workspace
-from wasm_kernel.host.sandbox import Sandbox
+from wasm_kernel.host import administrator
+from wasm_kernel.host.files import workspace_survey
+from wasm_kernel.host.image import image
+from wasm_kernel.host.runtime.sandbox import Sandbox
 from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.sessions.log import SandboxLogger
@@ -31,7 +33,7 @@ class BaseSandbox:
     Use it as a context manager, or call `close()`. It may be used from any thread, one execution at a time.
 
     Attributes:
-        policy: The limits it holds its guest to.
+        policy: Its limits.
         workspace: The host folder the guest sees as `/app`.
     """
 
@@ -41,7 +43,7 @@ class BaseSandbox:
 
     @property
     def policy(self) -> ExecutionPolicy:
-        """The limits it holds its guest to."""
+        """Its limits."""
         return self._sandbox.policy
 
     @property
@@ -61,16 +63,16 @@ class BaseSandbox:
         on_event: Callable[[wire.Event], None] | None = None,
         on_input: Callable[[wire.InputRequest], str] | None = None,
     ) -> SandboxResult:
-        """Run Python code, as a notebook cell would run it, and return everything it gave.
+        """Run Python code, as a notebook cell would run it, and return all its results.
 
         Args:
-            code: Source; IPython's magics and top-level await work.
+            code: Python source; IPython's magics and top-level await work.
             on_event: Called with each event (`wasm_kernel.Stream`, `DisplayData`, ...) as it happens, on the sandbox's
                 thread. If it raises, it is not called again, and `execute` raises that when the code has ended.
             on_input: Called on this thread when the code wants a line of input; returns it. Without it, `input()`
                 raises in the code.
 
-        What the code does is never raised here: look at `success`, `outcome` and `error` of the result.
+        Errors in the code are never raised here: look at `success`, `outcome` and `error` of the result.
         """
         self._logger.info("execution.start", code_bytes=len(code) if isinstance(code, str) else None)
         result = self._sandbox.execute(code, on_event=on_event, on_input=on_input)
@@ -89,7 +91,7 @@ class BaseSandbox:
         return self._ask({"op": "complete"}, code, cursor)
 
     def inspect(self, code: str, cursor: int | None = None, detail: int = 0) -> dict[str, Any]:
-        """What is known of the object at a cursor position, as in Jupyter's inspect_reply."""
+        """Information about the object at a cursor position, as in Jupyter's inspect_reply."""
         return self._ask({"op": "inspect", "detail_level": int(bool(detail))}, code, cursor)
 
     def is_complete(self, code: str) -> dict[str, Any]:
@@ -99,19 +101,19 @@ class BaseSandbox:
     def _ask(self, request: dict[str, Any], code: str, cursor: int | None) -> dict[str, Any]:
         position = len(code) if cursor is None else cursor
         if not 0 <= position <= len(code):
-            raise ConfigurationError(f"cursor is {cursor}; it must lie in the code, 0 to {len(code)}")
+            raise ConfigurationError(f"cursor is {cursor}; it must be within the code, from 0 to {len(code)}")
         return self._sandbox.ask({**request, "code": code, "cursor_pos": position})
 
     def interrupt(self) -> bool:
-        """Raise KeyboardInterrupt in the code that runs now; False when none does. Callable from any thread."""
+        """Raise KeyboardInterrupt in the running code; False if none is running. Callable from any thread."""
         return self._sandbox.interrupt()
 
     def reset(self) -> None:
-        """A fresh interpreter over the same files."""
+        """Start a fresh interpreter; files stay."""
         self._sandbox.reset()
 
     def close(self) -> None:
-        """Stop what runs and give everything back. The workspace's files stay."""
+        """Stop running code and release everything. The workspace's files stay."""
         self._sandbox.close()
 
     def __enter__(self) -> BaseSandbox:
@@ -129,7 +131,7 @@ def create_sandbox(
     workspace: Path | str = DEFAULT_WORKSPACE,
     logger: SandboxLogger | None = None,
 ) -> BaseSandbox:
-    """Create a sandbox over a workspace folder, which is made if it is not there.
+    """Create a sandbox over a workspace folder, which is created if it does not exist.
 
     The first time on a machine this builds the image, which takes a few minutes and shows its progress; run
     `wasm-kernel install` beforehand to choose the moment. Afterwards a sandbox is ready in milliseconds.
@@ -145,27 +147,27 @@ def create_sandbox(
 
 
 def check_runtime(runtime: RuntimeType | str) -> None:
-    """Refuse a language we do not run."""
+    """Refuse an unsupported language."""
     if runtime != RuntimeType.PYTHON:
         known = ", ".join(repr(r.value) for r in RuntimeType)
         raise ConfigurationError(f"runtime is {runtime!r}; this version runs {known}")
 
 
 def prepared(folder: Path | str) -> Path:
-    """A workspace folder, made if needed."""
-    return workspace.prepare(Path(folder))
+    """A workspace folder, created if needed."""
+    return workspace_survey.prepare(Path(folder))
 
 
 def ready_image(*, metered: bool = False) -> image.Image:
-    """The image, built with its progress shown if it is not there yet."""
+    """The image; built first, with progress shown, if it does not exist yet."""
     try:
         ready = image.load()
         ready.modules(metered=metered)
         return ready
     except ImageMissing:
         pass
-    from wasm_kernel.host import build  # not needed at any later start
-    from wasm_kernel.sessions import progress
+    from wasm_kernel.host.image import build  # needed only for the first start
+    from wasm_kernel.sessions import build_progress
 
-    with progress.shown() as update:
+    with build_progress.shown() as update:
         return build.ensure(update, metered=metered)

@@ -1,4 +1,4 @@
-"""One session: a sandbox over a folder of its own, with what is written down of it kept up to date."""
+"""One session: a sandbox over its own folder, with metadata that is kept up to date."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.errors import SandboxClosed
 from wasm_kernel.guest import wire
-from wasm_kernel.host import administrator, image, packages
-from wasm_kernel.host.ledger import RecordKeeper, SessionLock, read_record
-from wasm_kernel.host.sandbox import Sandbox
+from wasm_kernel.host import administrator
+from wasm_kernel.host.disk import packages
+from wasm_kernel.host.disk.locks import SessionLock
+from wasm_kernel.host.disk.records import RecordKeeper, read_record
+from wasm_kernel.host.image import image
+from wasm_kernel.host.runtime.sandbox import Sandbox
 from wasm_kernel.model import limits
+from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.outcome import OutcomeKind, SandboxResult
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import BadRecord, format_time
@@ -51,15 +55,32 @@ class LiveSession:
 
     @property
     def recorder(self) -> Recorder:
-        """What takes and restores its snapshots, made when first needed."""
+        """Takes and restores its snapshots; created when first needed."""
         if self._recorder is None:
             from wasm_kernel.sessions.recorder import Recorder
 
             self._recorder = Recorder(self.root, self.session_id, self.folder, self.sandbox)
         return self._recorder
 
+    @property
+    def has_snapshots(self) -> bool:
+        """Whether any were ever taken; checked without importing the code that reads them."""
+        return (self.root / STATE_FOLDER / "snapshots" / "manifests" / self.session_id).is_dir()
+
+    @property
+    def has_files(self) -> bool:
+        """Whether its folder contains anything a person would see."""
+        return any(path.name[0] != "." for path in self.folder.iterdir())
+
+    def begins_afresh(self) -> bool:
+        """Whether a kernel restart asked for a fresh interpreter, and nothing was saved since."""
+        with contextlib.suppress(BadRecord):
+            record = read_record(self.folder)
+            return record is not None and bool(record.extra.get("fresh_start"))
+        return False
+
     def enter(self) -> bool:
-        """One more handle; False when the session was closed meanwhile."""
+        """Add a handle; False if the session has just been closed."""
         with self._guard:
             if self.sandbox.closed:
                 return False
@@ -67,7 +88,7 @@ class LiveSession:
             return True
 
     def leave(self) -> None:
-        """One handle less."""
+        """Drop a handle; the last one closes the session."""
         with self._guard:
             self._handles -= 1
             last = self._handles <= 0
@@ -84,25 +105,26 @@ class LiveSession:
         self.on_close()
 
     def note(self, **extra: Any) -> None:
-        """Add something to the session's metadata."""
+        """Add fields to the session's metadata."""
         with contextlib.suppress(OSError, BadRecord):
             record = read_record(self.folder)
             if record is not None:
                 self._keeper.replace(record.touched(datetime.now(UTC), **extra))
 
     def change_policy(self, policy: ExecutionPolicy) -> None:
-        """Other limits from the next execution on; the guest keeps its memory."""
+        """Change the limits from the next execution on; the guest keeps its memory."""
         policy = administrator.permitted(policy)
         self.sandbox.change_policy(policy)
         self.policy = policy
         self._tell_limits()
 
     def _tell_limits(self) -> None:
-        """Others, who put files there, keep to the same limits."""
-        self._lock.tell(limits={name: limits.current(self.policy, name) for name in ("disk", "file", "files")})
+        """Publish the limits for others who put files there and count the same files: `upload_quota`."""
+        told = {name: limits.current(self.policy, name) for name in ("disk", "file", "files")}
+        self._lock.tell(limits=told, scratch=str(self.sandbox.scratch))
 
     def refresh(self, result: SandboxResult, logger: SandboxLogger) -> None:
-        """Write down that code ran. Never fails the execution; a session without metadata stays without."""
+        """Record that code ran. Never fails the execution; a session without metadata stays without."""
         try:
             record = read_record(self.folder)
         except BadRecord as e:
@@ -134,7 +156,7 @@ class SessionSandbox(BaseSandbox):
         super().__init__(live.sandbox, logger.bind(session_id=live.session_id))
         self._live = live
         self._leave = weakref.finalize(self, live.leave)
-        self._leave.atexit = False  # at exit the sandboxes themselves are closed
+        self._leave.atexit = False  # at exit, the sandboxes themselves are closed
 
     @property
     def session_id(self) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from wasm_kernel.guest.wire import Comm
 from wasm_kernel.kernel.seal import widgets
-from wasm_kernel.kernel.seal.messages import Seal
+from wasm_kernel.kernel.seal.sealed_messages import Seal
 
 BAD = "<img src=x onerror=alert(1)>"
 CONTROLS = {"_model_module": "@jupyter-widgets/controls", "_model_module_version": "2.0.0"}

@@ -1,15 +1,16 @@
-"""What the widgets of a file browser do when they are pressed, and the line that says what came of it.
+"""What a file browser's widgets do when they are pressed, and the line that shows the result.
 
-Acts run on the kernel's loop; what touches the disk they send to a thread. One that fails says so in the widget: nobody
-reads a kernel's log.
+Acts run on the kernel's loop and leave disk access to a thread. A failure is shown in the widget, because nobody reads
+a kernel's log.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets as w
 
@@ -17,16 +18,14 @@ from wasm_kernel.errors import WasmKernelError
 from wasm_kernel.kernel.files.listing import shorten
 from wasm_kernel.kernel.render import escape, sentence, visible
 
-if TYPE_CHECKING:
-    from wasm_kernel.kernel.kernel import WasmKernel
-
 Act = Callable[[], Awaitable[None]]
-_NAMES = 5  # listed in a sentence
+_LOG = logging.getLogger("wasm_kernel.kernel")
+_NAMES = 5  # names listed in a sentence
 
 
 @dataclass(frozen=True)
 class Said:
-    """What came of an act, and perhaps a button for what a person may want next."""
+    """The result of an act, and perhaps a button for a next step."""
 
     text: str
     offer: str = ""
@@ -34,17 +33,16 @@ class Said:
 
 
 class Acts:
-    """Starts acts, makes buttons for them, and has the line below."""
+    """Starts acts, makes buttons for them, and holds the message line."""
 
-    def __init__(self, kernel: WasmKernel) -> None:
-        self._kernel = kernel
+    def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
         self._text = w.HTML()
         self.line = row(self._text)
 
     def start(self, act: Act) -> None:
-        """Do something soon."""
-        task = self._kernel.loop.create_task(self._guarded(act))
+        """Start an act."""
+        task = asyncio.get_running_loop().create_task(self._guarded(act))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -53,12 +51,12 @@ class Acts:
             await act()
         except (WasmKernelError, OSError, ValueError) as e:
             self.complain(reason(e))
-        except Exception as e:
-            self._kernel.log.exception("the file browser failed")
+        except Exception as e:  # noqa: BLE001 - shown in the widget, and logged
+            _LOG.exception("the file browser failed")
             self.complain(f"The file browser itself failed: {type(e).__name__}: {e}")
 
     async def settled(self) -> None:
-        """Wait until nothing goes on."""
+        """Wait until all acts have ended."""
         while self._tasks:
             await asyncio.gather(*self._tasks)
 
@@ -70,10 +68,10 @@ class Acts:
             made.add_class(f"wk-{name}")
         return made
 
-    # ---- the line
+    # ---- the message line
 
     def say(self, said: Said) -> None:
-        """Show what came of something, and what is offered now."""
+        """Show the result of an act, and the button it offers."""
         self._text.value = sentence(said.text)
         old = self.line.children[1:]
         offered = [self.button(said.offer, "", "", said.act, "offer")] if said.act is not None else []
@@ -82,17 +80,17 @@ class Acts:
             widget.close()
 
     def complain(self, text: str) -> None:
-        """Show what went wrong; what was offered still is."""
+        """Show what went wrong; an offered button stays."""
         self._text.value = f'<div class="wk-error" role="alert">{escape(text)}</div>'
 
     def hush(self) -> None:
-        """Show nothing, unless something is offered."""
+        """Clear the line, unless a button is offered."""
         if len(self.line.children) == 1:
             self._text.value = ""
 
 
 def row(*children: Any, kind: str = "") -> Any:
-    """Widgets beside each other, as far as there is room."""
+    """Widgets side by side, wrapped if there is no room."""
     made = w.HBox(list(children))
     made.add_class("wk-bar")
     if kind:
@@ -101,7 +99,7 @@ def row(*children: Any, kind: str = "") -> Any:
 
 
 def all_of(widget: Any) -> list[Any]:
-    """A widget and all that is in it."""
+    """A widget and all its descendants."""
     found = [widget]
     for child in getattr(widget, "children", ()):
         found += all_of(child)
@@ -109,7 +107,7 @@ def all_of(widget: Any) -> list[Any]:
 
 
 def names(several: Sequence[str], most: int = _NAMES) -> str:
-    """Names in a sentence."""
+    """Names for a sentence."""
     shown = ", ".join(shorten(n, 40) for n in several[:most])
     return shown + (f" and {len(several) - most:,} more" if len(several) > most else "")
 

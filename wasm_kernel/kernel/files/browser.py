@@ -1,22 +1,24 @@
-"""The file browser: widgets of the kernel's host, so it works while a cell runs, and whatever the guest does.
+"""The file browser: widgets of the kernel's host, so it works while a cell runs, whatever the guest does.
 
-Here is what it shows and where one goes; `changes`, `exchange` and `pane` are what it does with what is selected.
-Everything happens on the kernel's loop; what touches the disk goes to a thread.
+This module is about showing and navigating; `changes`, `exchange` and `pane` act on the selection. Everything happens
+on the kernel's loop, except disk access, which happens on a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets as w
 
 from wasm_kernel.errors import ConfigurationError
-from wasm_kernel.host.folder import Folder
+from wasm_kernel.host.files.folder import Folder
+from wasm_kernel.host.files.quota import Quota
 from wasm_kernel.kernel.files import listing, style, transfer
 from wasm_kernel.kernel.files.acts import Act, Acts, all_of, names, row
 from wasm_kernel.kernel.files.changes import Changes
@@ -26,15 +28,12 @@ from wasm_kernel.kernel.files.looking import Looks, Seen
 from wasm_kernel.kernel.files.pane import Pane
 from wasm_kernel.kernel.files.panel import Panel
 from wasm_kernel.kernel.render import bar, escape, visible
-from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.units import format_size
-
-if TYPE_CHECKING:
-    from wasm_kernel.kernel.kernel import WasmKernel
+from wasm_kernel.sessions.runtime import SessionRuntime
 
 _PAUSE = 1.0  # seconds between looks while a cell runs
-_SHARE = 10  # and at least so many times as long as the last look took
-_MOST = 4  # browsers of one kernel: an older one is closed
+_SHARE = 10  # and at least this many times as long as the last look took
+_MOST = 4  # browsers of one kernel: beyond that, the oldest is closed
 _SIGNS = {"new": "+", "changed": "~"}
 _ROWS = (8, 16)  # lines of the list, at least and at most
 _numbers = itertools.count(1)
@@ -43,20 +42,20 @@ _numbers = itertools.count(1)
 class Browsers:
     """The browsers of one kernel."""
 
-    def __init__(self, kernel: WasmKernel) -> None:
-        self._kernel = kernel
+    def __init__(self, runtime: SessionRuntime, environ: Mapping[str, str]) -> None:
+        self._runtime, self._environ = runtime, environ
         self._open: list[Browser] = []
         self._looks = Looks()
         self._timer: asyncio.TimerHandle | None = None
 
     def make(self, folder: str) -> Browser:
-        """A new one."""
-        browser = Browser(self._kernel, folder, self._looks)
+        """Open a new browser."""
+        browser = Browser(self._runtime, self._environ, folder, self._looks)
         self._open.append(browser)
         while len(self._open) > _MOST:
             self._open.pop(0).close()
         if self._timer is None:
-            self._timer = self._kernel.loop.call_later(_PAUSE, self._tick)
+            self._timer = asyncio.get_running_loop().call_later(_PAUSE, self._tick)
         return browser
 
     def refresh(self) -> None:
@@ -65,8 +64,8 @@ class Browsers:
             browser.refresh()
 
     def _tick(self) -> None:
-        self._timer = self._kernel.loop.call_later(_PAUSE, self._tick)
-        if self._kernel.busy_with() is not None:
+        self._timer = asyncio.get_running_loop().call_later(_PAUSE, self._tick)
+        if self._runtime.running:
             for browser in self._open:
                 browser.refresh(gently=True)
 
@@ -75,16 +74,19 @@ class Browser:
     """One file browser.
 
     Attributes:
-        acts: Starts what buttons do, and says what came of it.
-        panel: Where it asks.
-        links: Addresses of the server's part; None without it.
+        runtime: The session that runs.
+        acts: Starts what buttons do, and shows the result.
+        panel: Where it asks questions.
+        links: Addresses at the server extension; None without it.
         view: Which folder is shown, and how.
     """
 
-    def __init__(self, kernel: WasmKernel, folder: str = "", looks: Looks | None = None) -> None:
-        self.kernel, self.view = kernel, View(folder)
+    def __init__(
+        self, runtime: SessionRuntime, environ: Mapping[str, str], folder: str = "", looks: Looks | None = None
+    ) -> None:
+        self.runtime, self._environ, self.view = runtime, environ, View(folder)
         self.links: transfer.Links | None = None
-        self.acts = Acts(kernel)
+        self.acts = Acts()
         self.panel = Panel(self.acts, self.refresh)
         self._changes, self._exchange = Changes(self), Exchange(self)
         self._pane = Pane(self.acts, lambda: (self.root, self.links))
@@ -94,7 +96,7 @@ class Browser:
         self._way: list[tuple[str, str]] = []
         self._linked_session = ""
         self._selected: tuple[str, ...] = ()
-        self._quiet = False  # a change of ours, not of the person's
+        self._quiet = False  # the change is ours, not the person's
         self._wanted_since, self._looked_at, self._rest = 0.0, -1.0, 0.0
         self._looking = False
         self._scope = f"wk-files-{next(_numbers)}"
@@ -104,13 +106,11 @@ class Browser:
     @property
     def root(self) -> Path:
         """The session's folder on the host."""
-        folder: Path = self.kernel.live.folder
-        return folder
+        return self.runtime.live.folder
 
-    @property
-    def policy(self) -> ExecutionPolicy:
-        """The session's limits now."""
-        return self.kernel.live.sandbox.policy
+    def quota(self) -> Quota:
+        """How much the session uses and may use, counted now. Blocks."""
+        return self.runtime.sandbox.quota()
 
     # ---- widgets
 
@@ -121,20 +121,20 @@ class Browser:
         self._up = button("", "arrow-up", "Up (Backspace)", self._go_up, "up")
         self._open = button("Open", "folder-open", "Open the folder (Enter, double click)", self._go_in, "open")
         self._add = button("Upload", "upload", "Upload files into this folder", self._exchange.upload)
-        self._new = button("New folder", "plus", "Make a folder here", self._changes.new_folder)
-        self._rename = button("Rename", "pencil", "Give it another name (F2)", self._changes.rename, "rename")
+        self._new = button("New folder", "plus", "Create a folder here", self._changes.new_folder)
+        self._rename = button("Rename", "pencil", "Rename (F2)", self._changes.rename, "rename")
         self._move = button("Move", "arrow-right", "Move to another folder", self._changes.move)
-        self._delete = button("Delete", "trash", "Delete, after a question (Delete)", self._changes.delete, "delete")
-        self._again = button("", "refresh", "Look again", self._look_again, "again")
-        self._filter = w.Text(placeholder="Filter: part or *.csv")
+        self._delete = button("Delete", "trash", "Delete, after confirmation (Delete)", self._changes.delete, "delete")
+        self._again = button("", "refresh", "Refresh", self._look_again, "again")
+        self._filter = w.Text(placeholder="Filter: part of a name, or *.csv")
         self._filter.observe(lambda change: self._changed(wanted=change.new, page=0), "value")
         self._sort = w.Dropdown(options=[(text, key) for key, text in listing.SORTS.items()], value=self.view.sort)
         self._sort.observe(lambda change: self._changed(sort=change.new, page=0), "value")
         self._list = w.SelectMultiple(rows=_ROWS[0])
         self._list.add_class("wk-list")
         self._list.observe(self._picked, "index")
-        self._previous = button("", "chevron-left", "The page before", self._go_back)
-        self._next = button("", "chevron-right", "The next page", self._go_on)
+        self._previous = button("", "chevron-left", "Previous page", self._go_back)
+        self._next = button("", "chevron-right", "Next page", self._go_on)
         self._tools = row(kind="wk-acts")
         left = w.VBox([self._head, self._list, row(self._previous, self._next, self._foot, kind="wk-foot")])
         left.add_class("wk-left")
@@ -151,20 +151,20 @@ class Browser:
         self._enable()
 
     def mime_bundle(self) -> dict[str, Any]:
-        """What a front end shows as this."""
+        """The mime bundle of the browser."""
         kind = "application/vnd.jupyter.widget-view+json"
         return {kind: self.widget._repr_mimebundle_()[kind]}
 
     def close(self) -> None:
-        """Take the widgets away."""
+        """Remove the widgets."""
         for widget in all_of(self.widget):
             widget.close()
 
     # ---- looking
 
     def refresh(self, *, gently: bool = False) -> None:
-        """Look again, soon; ``gently``: unless looking takes long and was done a moment ago."""
-        now = self.kernel.loop.time()
+        """Refresh soon; ``gently``: not if that takes long and was done a moment ago."""
+        now = asyncio.get_running_loop().time()
         if gently and now < self._rest:
             return
         self._wanted_since = now
@@ -177,14 +177,14 @@ class Browser:
             while self._looked_at < self._wanted_since:
                 view, since = self.view, self._wanted_since
                 try:
-                    seen = await self._looks.at(self.root, view.folder, self.kernel.last_result, since)
+                    seen = await self._looks.at(self.root, view.folder, self.runtime.last_result, since, self.quota)
                 except (OSError, ValueError):
                     if not view.folder:
                         raise
                     if view.folder == self.view.folder:
-                        self.view = self.view.up()  # the folder is gone: the guest may delete what we look at
+                        self.view = self.view.up()  # the folder is gone: the guest may delete what we show
                     continue
-                self._rest = self.kernel.loop.time() + _SHARE * seen.seconds
+                self._rest = asyncio.get_running_loop().time() + _SHARE * seen.seconds
                 if view.folder == self.view.folder:
                     self._looked_at, self._seen = since, seen
                     self._show()
@@ -193,10 +193,10 @@ class Browser:
             self._looking = False
 
     async def _find_links(self) -> None:
-        session_id = self.kernel.live.session_id
+        session_id = self.runtime.live.session_id
         if session_id != self._linked_session:
             self._linked_session = session_id
-            self.links = await asyncio.to_thread(transfer.find_links, self.kernel.home.environ, session_id)
+            self.links = await asyncio.to_thread(transfer.find_links, self._environ, session_id)
             self._enable()
 
     async def _look_again(self) -> None:
@@ -207,7 +207,7 @@ class Browser:
     # ---- showing
 
     def _show(self) -> None:
-        """Bring the widgets up to what was seen."""
+        """Update the widgets to what was found."""
         if self._seen is None:
             return
         page = self._page = listing.arrange(self._seen.entries, self.view)
@@ -216,14 +216,15 @@ class Browser:
         self._show_list(page)
         self._show_crumbs()
         self._show_foot(page, self._seen.marks.deleted_in(self.view.folder))
-        used, limit = self._seen.survey.used_bytes, self.policy.workspace_bytes
-        self._quota.value = bar(used / limit if limit else 1.0, f"{format_size(used)} of {format_size(limit)}")
+        used, limit = self._seen.quota.used, self._seen.quota.limit
+        text = f"{format_size(used) if used is not None else 'unknown'} of {format_size(limit)}"
+        self._quota.value = bar(used / limit if limit and used is not None else 1.0, text)
         self._enable()
         self._show_head(page)
         self._pane.show(self.chosen())
 
     def _show_head(self, page: Page) -> None:
-        """The line above the list. It also says which rows are known to be selected: `keys.js` waits for that."""
+        """The line above the list. It also says which rows the kernel sees as selected; `keys.js` waits for that."""
         picked = ",".join(str(n) for n, entry in enumerate(page.entries) if entry.path in self._selected)
         text = escape(listing.header(listing.name_width(page.entries)))
         self._head.value = f'<div class="wk-head" data-picked="{picked}">{text}</div>'
@@ -274,7 +275,7 @@ class Browser:
             button.disabled = not on
 
     def _enable(self) -> None:
-        """Buttons do what they can do with what is selected."""
+        """Enable the buttons that apply to the selection."""
         chosen = self.chosen()
         self._up.disabled = not self.view.folder
         self._open.disabled = not (len(chosen) == 1 and chosen[0].kind in ("folder", "link"))
@@ -285,14 +286,14 @@ class Browser:
         if tools != self._tools.children:
             self._tools.children = tools
 
-    # ---- what is selected
+    # ---- the selection
 
     def chosen(self) -> list[Entry]:
-        """What is selected, and still there."""
+        """The selected entries that still exist."""
         return [e for e in self._page.entries if e.path in self._selected] if self._page is not None else []
 
     def select(self, *paths: str) -> None:
-        """Select these with the next look."""
+        """Select these with the next refresh."""
         self._selected = paths
 
     def _picked(self, change: Any) -> None:
@@ -305,7 +306,7 @@ class Browser:
         self._show_head(self._page)
         self._pane.show(self.chosen())
 
-    # ---- going about
+    # ---- navigation
 
     def _changed(self, **changes: Any) -> None:
         """Sort, filter or page."""
@@ -339,7 +340,9 @@ class Browser:
             return
         entry = chosen[0]
         if entry.kind == "link" and await asyncio.to_thread(_kind_of, self.root, entry.path) != "folder":
-            raise ConfigurationError(f"{visible(entry.name)!r} is a link to a file; its contents are shown beside")
+            raise ConfigurationError(
+                f"{visible(entry.name)!r} is a link to a file; its contents are shown on the right"
+            )
         self._go(self.view.into(entry.path))
 
     async def _go_back(self) -> None:

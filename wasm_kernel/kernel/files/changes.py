@@ -1,6 +1,6 @@
-"""New folders, other names, other places, deleting and what can be undone of it: each after a question.
+"""Creating folders, renaming, moving and deleting, with undo where possible: each after a question.
 
-What is changed is what was named when the person was asked, not what is selected by then.
+The change applies to what the question named, not to what is selected by then.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import ipywidgets as w
 
 from wasm_kernel.errors import ConfigurationError
-from wasm_kernel.host.folder import Folder
-from wasm_kernel.host.workspace import survey
+from wasm_kernel.host.files.folder import Folder
+from wasm_kernel.host.files.workspace_survey import survey
 from wasm_kernel.kernel.files import transfer
 from wasm_kernel.kernel.files.acts import Said, names
+from wasm_kernel.kernel.files.shown import Shown
 from wasm_kernel.kernel.render import counted, escape, visible
 
 if TYPE_CHECKING:
-    from wasm_kernel.kernel.files.browser import Browser
     from wasm_kernel.sessions.recovery import Kept
 
 _LISTED = 20  # names in a question
@@ -32,11 +32,11 @@ _SUGGESTED = 500  # folders to choose from
 class Changes:
     """The questions of one browser."""
 
-    def __init__(self, browser: Browser) -> None:
-        self._browser, self._panel, self._kernel = browser, browser.panel, browser.kernel
+    def __init__(self, browser: Shown) -> None:
+        self._browser, self._panel, self._runtime = browser, browser.panel, browser.runtime
 
     async def new_folder(self) -> None:
-        """Make a folder in the one that is shown."""
+        """Create a folder in the current one."""
         name, here = _field(w.Text(placeholder="name")), self._browser.view.folder
 
         async def make() -> Said:
@@ -44,10 +44,10 @@ class Changes:
             await self._on_disk(lambda folder: folder.make_folder(path, exist_ok=False))
             return Said(f"Made: {path}")
 
-        self._panel.ask("New folder, in the folder shown:", name, "Make folder", make)
+        self._panel.ask("Name of the new folder:", name, "Create", make)
 
     async def rename(self) -> None:
-        """Give what is selected another name."""
+        """Rename the selected entry."""
         if len(self._browser.chosen()) != 1:
             return
         (entry,) = self._browser.chosen()
@@ -57,12 +57,12 @@ class Changes:
             target = _below(entry.path.rpartition("/")[0], name.value)
             await self._on_disk(lambda folder: folder.move(entry.path, target))
             self._browser.select(target)
-            return Said(f"{visible(entry.name)} is called {name.value.strip()} now")
+            return Said(f"Renamed {visible(entry.name)} to {name.value.strip()}")
 
-        self._panel.ask(f"New name of <b>{escape(entry.name)}</b>:", name, "Rename", rename)
+        self._panel.ask(f"New name for <b>{escape(entry.name)}</b>:", name, "Rename", rename)
 
     async def move(self) -> None:
-        """Put what is selected into another folder."""
+        """Move the selection to another folder."""
         chosen = self._browser.chosen()
         folders = await asyncio.to_thread(_folders, self._browser.root)
         taken = {e.path for e in chosen}
@@ -84,13 +84,13 @@ class Changes:
     # ---- deleting
 
     async def delete(self) -> None:
-        """Delete what is selected. What the last checkpoint has can be brought back."""
+        """Delete the selection. What the last checkpoint contains can be restored."""
         chosen = self._browser.chosen()
         if not chosen:
             return
         kept = await self._kept([e.path for e in chosen])
         listed = "".join(
-            f"<div>{escape(e.name)}{'/ and all that is in it' if e.kind == 'folder' else ''}</div>"
+            f"<div>{escape(e.name)}{'/ and everything in it' if e.kind == 'folder' else ''}</div>"
             for e in chosen[:_LISTED]
         )
         more = f"<div>… and {len(chosen) - _LISTED:,} more</div>" if len(chosen) > _LISTED else ""
@@ -111,24 +111,26 @@ class Changes:
         self._panel.ask(question, None, "Delete", delete, danger=True)
 
     async def _kept(self, paths: Sequence[str]) -> Kept | None:
-        """What the newest checkpoint has of these; None without checkpoints."""
+        """Which of these the newest checkpoint can restore; None without checkpoints."""
         from wasm_kernel.sessions.recovery import kept
 
-        if not self._kernel.checkpoint:
+        if not self._runtime.rules.on:
             return None
-        await self._kernel.timeline.settled()  # that of the last cell may be under way
-        live = self._kernel.live
+        await self._runtime.settled()  # the last cell's may still be in progress
+        live = self._runtime.live
         return await asyncio.to_thread(kept, live.root, live.session_id, paths)
 
     async def _undelete(self, kept: Kept) -> None:
         from wasm_kernel.sessions.recovery import bring_back
 
-        live = self._kernel.live
+        live = self._runtime.live
         sizes = {os.fsdecode(f.path): f.size for f in kept.files if f.kind == "file"}
-        await asyncio.to_thread(transfer.check_upload, live.folder, self._browser.policy, sizes)
+        transfer.check_upload(await asyncio.to_thread(live.sandbox.quota), sizes)
         taken = await asyncio.to_thread(bring_back, live.root, live.session_id, kept.files)
-        text = f"Brought back from the last checkpoint: {counted(len(kept.files) - len(taken), 'item')}"
-        self._browser.acts.say(Said(text + (f"; there again already: {names(taken)}" if taken else "")))
+        text = f"Restored from the last checkpoint: {counted(len(kept.files) - len(taken), 'item')}"
+        self._browser.acts.say(
+            Said(text + (f"; not restored, because the name is taken: {names(taken)}" if taken else ""))
+        )
         self._browser.refresh()
 
     async def _on_disk(self, act: Callable[[Folder], None]) -> None:
@@ -145,28 +147,28 @@ def _undoable(kept: Kept | None) -> str:
     if kept is None:
         return "This cannot be undone: checkpoints are switched off."
     if not kept.lost:
-        return "This can be undone: the last checkpoint has it."
+        return "This can be undone from the last checkpoint."
     return (
-        f"Cannot be brought back, because no checkpoint has it as it is now: <b>{escape(names(kept.lost))}</b>. "
-        "One is made after each cell."
+        f"Cannot be undone, because no checkpoint has the current version: <b>{escape(names(kept.lost))}</b>. "
+        "A checkpoint is taken after each cell."
     )
 
 
 def _field(made: w.Text | w.Combobox) -> w.Text | w.Combobox:
-    """Sent when it is left, so before the button that is pressed next; while one types, a part could be sent alone."""
+    """A text field that sends its value when it loses focus, before the next button press, not while one types."""
     made.continuous_update = False
     made.add_class("wk-wide")
     return made
 
 
 def _folders(root: Path) -> list[str]:
-    """Folders that can be typed."""
+    """Folders whose names can be typed."""
     return ["", *sorted(f for f in survey(root).folders if visible(f) == f)]
 
 
 def _below(folder: str, name: str) -> str:
-    """A path of a name that a person typed."""
+    """The path for a name that a person typed."""
     name = name.strip()
     if not name or "/" in name or name in (".", ".."):
-        raise ConfigurationError(f"{name!r} is no name; it must be one without a slash")
+        raise ConfigurationError(f"{name!r} is not a valid name; write one without a slash")
     return f"{folder}/{name}" if folder else name

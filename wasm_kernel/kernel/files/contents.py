@@ -1,8 +1,8 @@
-"""What is in a file, as HTML: run in a process of its own, by `preview`.
+"""A file's contents as HTML. `preview` runs this in a separate process.
 
-The file is the guest's, and what reads it here (regular expressions of highlighters, parsers, sqlite) was not written
-for enemies. So this process has little memory and time, no secrets in its environment, and only one open file; whoever
-started it kills it after some seconds. It executes nothing of what it reads, and everything it writes is escaped.
+The file is the guest's, and the code that reads it here (regular expressions of highlighters, parsers, sqlite) was not
+written for hostile input. So this process has little memory and time, no secrets in its environment, and only one open
+file; `preview` kills it after some seconds. It executes nothing it reads, and escapes everything it writes.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ Seen = tuple[str, str]
 
 
 class NotThat(Exception):
-    """The file is not what its name says, or too much; the sentence says which."""
+    """The file is not what its name says, or too large; the message says which."""
 
 
 # ---- text
 
 
 def decode(data: bytes, *, cut: bool) -> str | None:
-    """Text, if it is some. ``cut``: the end may be in the middle of a character."""
+    """The data as text, if it is text. ``cut``: it may end in the middle of a character."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data[: len(data) // 2 * 2].decode("utf-16", "replace")
     if b"\0" in data:
@@ -61,14 +61,14 @@ def decode(data: bytes, *, cut: bool) -> str | None:
 
 
 def clean(text: str) -> tuple[str, bool]:
-    """Text without what hides or reorders, in lines that are not too many nor too long; whether some was left out."""
+    """Text without hiding or reordering characters, limited in lines and length; whether some was left out."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     shown = [visible(line[:_MAX_LINE].replace("\t", "    ")) + ("…" if len(line) > _MAX_LINE else "") for line in lines]
     return "\n".join(shown[:_MAX_LINES]), len(lines) > _MAX_LINES
 
 
 def text_html(text: str, name: str) -> str:
-    """Highlighted if the ending says as what."""
+    """Text as HTML, highlighted if the ending says how."""
     return f'<pre class="wk-code">{_highlighted(text, name) or escape_lines(text)}</pre>'
 
 
@@ -96,7 +96,7 @@ def _highlighted(text: str, name: str) -> str:
 
 
 def show_text(data: bytes, name: str, size: int) -> Seen:
-    """The beginning of a text; `NotThat` if it is none."""
+    """The beginning of a text; `NotThat` if it is not text."""
     text = decode(data[:TEXT_BYTES], cut=size > TEXT_BYTES)
     if text is None:
         raise NotThat("not text")
@@ -119,7 +119,7 @@ def table_html(header: Sequence[object], rows: Sequence[Sequence[object]]) -> st
 
 
 def show_csv(data: bytes, name: str, size: int) -> Seen:
-    """The head of a table in text."""
+    """The first rows of a table in text form."""
     text = decode(data[:TEXT_BYTES], cut=size > TEXT_BYTES)
     if text is None:
         raise NotThat("not text")
@@ -127,7 +127,7 @@ def show_csv(data: bytes, name: str, size: int) -> Seen:
     delimiter = "\t" if name.lower().endswith(".tsv") else max(",;\t|", key=first.count)
     csv.field_size_limit(TEXT_BYTES)
     rows = []
-    with contextlib.suppress(csv.Error):  # what could be read until then
+    with contextlib.suppress(csv.Error):  # show what could be read so far
         for row in itertools.islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), _ROWS + 2):
             rows.append([_short(cell) for cell in row[:_COLUMNS]] + (["…"] if len(row) > _COLUMNS else []))
     if not rows:
@@ -147,7 +147,7 @@ def _short(text: str) -> str:
 
 
 def show_json(data: bytes, name: str, size: int) -> Seen:
-    """A tree to open and close."""
+    """JSON as a tree to open and close."""
     if size > JSON_BYTES:
         raise NotThat("too large for a tree")
     try:
@@ -188,7 +188,7 @@ def _tree(value: Any, key: str, depth: int, left: list[int]) -> str:
     return f"<details{opened}><summary>{summary}</summary>{''.join(inner)}</details>"
 
 
-# ---- Excel and sqlite: what they hold, by name
+# ---- Excel and sqlite: names of sheets and tables
 
 
 def show_excel(file: IO[bytes], size: int) -> Seen:
@@ -205,7 +205,7 @@ def show_excel(file: IO[bytes], size: int) -> Seen:
             with archive.open("xl/workbook.xml") as part:
                 xml = part.read(_XML_BYTES + 1)
     except (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError, EOFError, OSError, ValueError):
-        raise NotThat("no Excel workbook") from None
+        raise NotThat("not an Excel workbook") from None
     if len(xml) > _XML_BYTES:
         raise NotThat("its list of sheets is too long")
     sheets = sheet_names(xml)
@@ -220,7 +220,7 @@ def sheet_names(xml: bytes) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
 
     def refuse(*_: object) -> None:
-        raise NotThat("a workbook with declarations of its own is not read")
+        raise NotThat("workbooks with their own XML declarations are not read")
 
     def begin(tag: str, attributes: dict[str, str]) -> None:
         if tag.rpartition(":")[2] == "sheet" and len(found) < 10 * _NAMES:
@@ -233,20 +233,20 @@ def sheet_names(xml: bytes) -> list[tuple[str, str]]:
     try:
         parser.Parse(xml, True)
     except expat.ExpatError:
-        raise NotThat("no Excel workbook") from None
+        raise NotThat("not an Excel workbook") from None
     return found
 
 
 def show_sqlite(data: bytes, size: int) -> Seen:
-    """The names of tables and views, out of a copy in memory. No view, trigger or default of the file is evaluated."""
+    """The names of tables and views, from a copy in memory. No view, trigger or default of the file is evaluated."""
     import sqlite3
 
     if size > SQLITE_BYTES:
         raise NotThat("too large to look into")
     if not data.startswith(b"SQLite format 3\0") or len(data) < 100:
-        raise NotThat("no SQLite database")
+        raise NotThat("not a SQLite database")
     copy = bytearray(data)
-    copy[18:20] = b"\1\1"  # a database in WAL mode wants files beside it; what was written to the main file is read
+    copy[18:20] = b"\1\1"  # a database in WAL mode needs other files; read only what is in the main one
     allowed = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ}
 
     def judge(action: int, table: str | None, *_: object) -> int:
@@ -291,7 +291,7 @@ def show_hex(data: bytes, size: int) -> Seen:
 
 
 def show(file: IO[bytes], name: str, size: int) -> Seen:
-    """What is in a file, as its name suggests; as text or bytes if that is not so."""
+    """A file's contents, read as its name suggests; otherwise as text or bytes."""
     ending = "." + name.lower().rpartition(".")[2] if "." in name else ""
     note = ""
     try:
@@ -325,12 +325,12 @@ def restrict() -> None:
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
     ):
-        with contextlib.suppress(ValueError, OSError):  # macOS has no limit of address space
+        with contextlib.suppress(ValueError, OSError):  # macOS has no address-space limit
             resource.setrlimit(what, (most, most))
 
 
 def main() -> None:
-    """Standard input is the file, the argument its name; a JSON list comes out."""
+    """Read the file from standard input, with its name as the argument; print a JSON list."""
     restrict()
     name = sys.argv[1]
     with os.fdopen(0, "rb", closefd=False) as file:

@@ -1,10 +1,10 @@
-"""Files between a browser and the person's own computer, as widgets; `transfer` does the work."""
+"""Widgets to move files between the session and the person's own computer; `transfer` does the work."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets as w
 
@@ -12,33 +12,31 @@ from wasm_kernel.kernel.files import transfer
 from wasm_kernel.kernel.files.acts import Said, names, row
 from wasm_kernel.kernel.files.listing import Entry
 from wasm_kernel.kernel.files.panel import Panel
+from wasm_kernel.kernel.files.shown import Shown
 from wasm_kernel.kernel.render import escape
 from wasm_kernel.model.units import format_size
 
-if TYPE_CHECKING:
-    from wasm_kernel.kernel.files.browser import Browser
-
 _NOTE = (
-    f"Up to {format_size(transfer.MESSAGE)} in all at once: a larger choice is dropped by the Jupyter server "
-    "without a word. With wasm-kernel's server extension there is no such limit."
+    f"Up to {format_size(transfer.MESSAGE)} at once: the Jupyter server silently drops anything larger. "
+    "With wasm-kernel's server extension there is no such limit."
 )
 
 
 class Exchange:
-    """Downloads and uploads of one browser. ``uploads``: where files are taken, whatever is shown meanwhile."""
+    """Downloads and uploads of one browser. ``uploads``: the place for uploads, whatever else is shown."""
 
-    def __init__(self, browser: Browser) -> None:
+    def __init__(self, browser: Shown) -> None:
         self._browser = browser
         self.uploads = w.VBox()
         self._panels: dict[str, Panel] = {}
-        self._save = browser.acts.button("Download", "download", "Download what is selected", self._download)
+        self._save = browser.acts.button("Download", "download", "Download the selection", self._download)
         self._link = w.HTML()
         self._link.add_class("wk-link")
 
     # ---- down
 
     def download_button(self, chosen: Sequence[Entry]) -> Any:
-        """What downloads these: a link to the server's part, or a button that makes one without it."""
+        """Offer these for download: by a link to the server extension or, without it, by a button that makes a link."""
         links = self._browser.links
         zipped = _as_zip(chosen)
         if links is None:
@@ -49,7 +47,7 @@ class Exchange:
         return self._link
 
     async def _download(self) -> None:
-        """Without the server's part: the bytes go into the page, as a link."""
+        """Without the server extension: put the bytes into the page, as a link."""
         chosen, root = self._browser.chosen(), self._browser.root
         made = await asyncio.to_thread(
             transfer.downloads, root, [e.path for e in chosen], self._browser.links, as_zip=_as_zip(chosen)
@@ -61,7 +59,7 @@ class Exchange:
     # ---- up
 
     async def upload(self) -> None:
-        """Take files for the folder that is shown. The place for it stays until the person is done with it."""
+        """Accept uploads into the current folder. The upload panel stays until the person closes it."""
         folder, links = self._browser.view.folder, self._browser.links
         self._panels = {key: known for key, known in self._panels.items() if known.is_open}
         if folder in self._panels:
@@ -87,7 +85,7 @@ class Exchange:
         files = {name: f["content"] for name, f in zip(wanted, value, strict=True)}
         sizes = {name: len(data) for name, data in files.items()}
         root, panel = self._browser.root, self._browser.panel
-        await asyncio.to_thread(transfer.check_upload, root, self._browser.policy, sizes)
+        transfer.check_upload(await asyncio.to_thread(self._browser.quota), sizes)
         taken = await asyncio.to_thread(transfer.existing, root, folder, wanted)
 
         def keep(**how: bool) -> Callable[[], Awaitable[Said]]:
@@ -101,8 +99,10 @@ class Exchange:
         if not taken:
             await panel.answering(keep())()
             return
-        both = self._browser.acts.button("Keep both", "", "The new ones get a number", panel.answering(keep(both=True)))
-        question = f"There already: <b>{escape(names(taken))}</b>"
+        both = self._browser.acts.button(
+            "Keep both", "", "Add a number to the new names", panel.answering(keep(both=True))
+        )
+        question = f"Already exists: <b>{escape(names(taken))}</b>"
         panel.ask(question, None, "Replace", keep(replace=True), danger=True, more=(both,))
 
 
@@ -119,6 +119,6 @@ def _link(links: transfer.Links, chosen: Sequence[Entry], *, zipped: bool) -> st
     kind = "lm-Widget jupyter-widgets jupyter-button widget-button"
     address = links.archive([e.path for e in chosen]) if zipped else links.file(chosen[0].path) if chosen else ""
     if not chosen or len(address) > transfer.LONGEST_LINK:
-        why = ' title="Too many names for one link: download the folder they are in"' if chosen else ""
+        why = ' title="Too many names for one link; download their folder instead"' if chosen else ""
         return f'<a class="{kind} wk-off" aria-disabled="true"{why}>{label}</a>'
-    return f'<a class="{kind}" href="{escape(address)}" download title="Download what is selected">{label}</a>'
+    return f'<a class="{kind}" href="{escape(address)}" download title="Download the selection">{label}</a>'

@@ -1,4 +1,4 @@
-"""What a file browser shows, without any widget: a folder's entries, sorted, filtered, paged, and as lines of text.
+"""What a file browser shows, without widgets: a folder's entries, sorted, filtered, paged, as lines of text.
 
 Names, sizes and times come from the guest. A path is kept as the system gave it, and only ever shown through
 `render.visible`.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from wasm_kernel.host.folder import Folder, Item
+from wasm_kernel.host.files.folder import Folder, Item
 from wasm_kernel.kernel.render import counted, visible
 from wasm_kernel.model.units import format_size
 
@@ -24,7 +24,7 @@ _TYPE_COLUMNS = 8
 _TIME_COLUMNS = 12
 _SIZE_COLUMNS = 9
 
-# A file's group, which has its icon; and the endings that belong to it with what they are called.
+# Groups of files, one icon each, and their endings with a name for each.
 _TYPES: dict[str, dict[str, str]] = {
     "table": {
         ".csv": "CSV",
@@ -104,7 +104,7 @@ class Entry:
     """Something in the folder that is shown.
 
     Attributes:
-        path: Relative to the workspace, with bytes that are no UTF-8 as surrogates.
+        path: Relative to the workspace, with bytes that are not UTF-8 as surrogates.
         kind: ``file``, ``folder``, ``link`` or ``other``.
         mark: ``new`` or ``changed`` if the last cell did that to it, or to something in it.
     """
@@ -117,7 +117,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """Its name, as it is."""
+        """Its name, unchanged."""
         return self.path.rpartition("/")[2]
 
     @property
@@ -127,12 +127,12 @@ class Entry:
 
     @property
     def group(self) -> str:
-        """What its icon is."""
+        """The group, which decides its icon."""
         return self._type()[0]
 
     @property
     def type(self) -> str:
-        """What a person calls it."""
+        """The name of its type, for a person."""
         return self._type()[1]
 
     def _type(self) -> tuple[str, str]:
@@ -153,7 +153,7 @@ class Marks:
 
     @classmethod
     def of(cls, created: Iterable[str], modified: Iterable[str], deleted: Iterable[str]) -> Marks:
-        """From the lists of a `SandboxResult`; its ``modified`` holds new files, too."""
+        """From the lists of a `SandboxResult`; its ``modified`` includes new files."""
         new = frozenset(created)
         rewritten = frozenset(modified) - new
         above: dict[str, str] = {}
@@ -173,14 +173,14 @@ class Marks:
         return "changed" if known in self.changed else self._above.get(known, "")
 
     def deleted_in(self, folder: str) -> list[str]:
-        """Names that are gone from a folder."""
+        """Names deleted from a folder."""
         prefix = f"{encodable(folder)}/" if folder else ""
         return [p.removeprefix(prefix) for p in self.deleted if p.startswith(prefix)]
 
 
 @dataclass(frozen=True)
 class View:
-    """What a person wants to see: which folder, how sorted, what of it, which page."""
+    """What to show: folder, order, filter and page."""
 
     folder: str = ""
     sort: str = "name"
@@ -188,7 +188,7 @@ class View:
     page: int = 0
 
     def into(self, folder: str) -> View:
-        """Another folder, seen from its beginning."""
+        """Another folder, from its first page."""
         return replace(self, folder=folder, wanted="", page=0)
 
     def up(self) -> View:
@@ -218,18 +218,18 @@ class Page:
 
 
 def ending_of(name: str) -> str:
-    """``.csv``; nothing of a name that only begins with a dot."""
+    """``.csv``; empty for a name whose only dot is the first character."""
     dot = name.rfind(".")
     return name[dot:].lower() if dot > 0 else ""
 
 
 def encodable(path: str) -> str:
-    """A path as results spell it: bytes that are no UTF-8 replaced."""
+    """A path as results spell it: bytes that are not UTF-8 are replaced."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def scan(root: Path, folder: str, marks: Marks | None = None) -> list[Entry]:
-    """What is in a folder of the workspace; nothing hidden is looked at, no link followed."""
+    """The entries of a folder of the workspace; hidden ones are skipped, links not followed."""
     marks = marks or Marks()
     prefix = f"{folder}/" if folder else ""
     found = ((prefix + item.path, item) for item in items_in(root, folder))
@@ -246,7 +246,7 @@ def items_in(root: Path, folder: str) -> list[Item]:
 
 
 def arrange(entries: Iterable[Entry], view: View) -> Page:
-    """Filter, sort and cut. Folders come first, whatever the order."""
+    """Filter, sort and page. Folders come first, whatever the order."""
     everything = list(entries)
     found = [e for e in everything if matches(e.name, view.wanted)]
     found.sort(key=lambda e: (e.name.casefold(), e.name), reverse=view.sort == "name-")
@@ -265,7 +265,7 @@ def arrange(entries: Iterable[Entry], view: View) -> Page:
 
 
 def matches(name: str, wanted: str) -> bool:
-    """A part of the name, or a pattern if it has a star or a question mark; upper and lower case are the same."""
+    """A part of the name, or a pattern if it has a star or a question mark; case is ignored."""
     wanted = wanted.strip().casefold()
     if not wanted:
         return True
@@ -275,7 +275,7 @@ def matches(name: str, wanted: str) -> bool:
 
 
 def crumbs(folder: str, most: int = 5) -> list[tuple[str, str]]:
-    """The way to a folder: labels with the folders they lead to. A long way is cut in its middle."""
+    """The path to a folder as labels with the folders they lead to. A long path is shortened in the middle."""
     parts = folder.split("/") if folder else []
     way = [("/app", ""), *((shorten(p, 24), "/".join(parts[: n + 1])) for n, p in enumerate(parts))]
     if len(way) > most:
@@ -288,12 +288,12 @@ def crumbs(folder: str, most: int = 5) -> list[tuple[str, str]]:
 
 
 def columns(text: str) -> int:
-    """How many columns of a fixed font a text takes."""
+    """How many columns a text takes in a fixed-width font."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def shorten(name: str, most: int) -> str:
-    """A name that can be shown in so many columns; its end, where the type is, stays."""
+    """A name shortened to a number of columns; its end, with the type, is kept."""
     text = visible(name)
     if columns(text) <= most:
         return text
@@ -313,7 +313,7 @@ def _fitting(characters: Iterable[str], most: int) -> str:
 
 
 def when(modified_ns: int, now: datetime) -> str:
-    """A time as short as it can be: the guest may have set it to anything."""
+    """A time, as short as possible. The guest may have set it to anything."""
     try:
         then = datetime.fromtimestamp(modified_ns / 1e9, now.tzinfo)
     except (OverflowError, OSError, ValueError):
@@ -336,7 +336,7 @@ def header(width: int) -> str:
 
 
 def labels(entries: Sequence[Entry], now: datetime) -> list[str]:
-    """One line for each entry, columns aligned, no two the same; blanks are such that a browser keeps them."""
+    """One line for each entry, columns aligned, no two equal; with blanks that browsers keep."""
     width = name_width(entries)
     made: list[str] = []
     seen: set[str] = set()

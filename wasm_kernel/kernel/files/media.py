@@ -1,7 +1,7 @@
-"""Pictures, sounds, films and PDF: handed on as they are to the browser, which is made to decode hostile ones.
+"""Pictures, audio, video and PDF: passed on unchanged to the web browser, which is built to decode hostile ones.
 
-Small ones go along as a data: address: what was checked is what is shown, and its origin is its own. Larger ones are
-fetched from the server extension, whose answers say that nothing in them may run.
+Small ones are embedded as data: URLs: what was checked is what is shown, in an origin of its own. Larger ones are
+fetched from the server extension, whose responses forbid anything in them to run.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from wasm_kernel.kernel.files.listing import Entry, ending_of
 from wasm_kernel.kernel.files.transfer import Links, data_address
 from wasm_kernel.kernel.render import escape
 
-SMALL = 1_500_000  # bytes; Chromium opens no address of more than 2 MiB in a frame
+SMALL = 1_500_000  # bytes; Chromium opens no URL of more than 2 MiB in a frame
 _LARGE_PICTURE = 64 << 20
 _PIXELS = 40_000_000
-_HEAD = 1 << 20  # where a picture says its size; what cameras write before that can be long
+_HEAD = 1 << 20  # a picture's size is in here; cameras can write a lot before it
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 SOUNDS = {".wav": "audio/wav", ".mp3": "audio/mpeg", ".ogg": "audio/ogg", ".flac": "audio/flac", ".m4a": "audio/mp4"}
 FILMS = {".mp4": "video/mp4", ".webm": "video/webm"}
@@ -28,11 +28,11 @@ Shown = tuple[str, str]
 
 
 class NotShown(Exception):
-    """The browser cannot, or is not to, show it; the sentence says why."""
+    """The web browser cannot, or must not, show it; the message says why."""
 
 
 def shown_as(name: str) -> Callable[[IO[bytes], int, Entry, Links | None], Shown] | None:
-    """Who shows a file of this name; None: nobody here."""
+    """The function that shows a file of this name; None: not handled here."""
     ending = ending_of(name)
     if ending in PICTURES:
         return picture
@@ -46,7 +46,7 @@ def picture(file: IO[bytes], size: int, entry: Entry, links: Links | None) -> Sh
     head = file.read(_HEAD)
     kind, width, height = image_size(head)
     if not kind:
-        raise NotShown("no picture that browsers show")
+        raise NotShown("not a picture that browsers can show")
     said = f"{width:,} × {height:,} pixels"
     if width * height > _PIXELS:
         raise NotShown(f"{said}, too many to preview")
@@ -56,26 +56,26 @@ def picture(file: IO[bytes], size: int, entry: Entry, links: Links | None) -> Sh
 
 
 def player(file: IO[bytes], size: int, entry: Entry, links: Links | None) -> Shown:
-    """A sound or a film with buttons to play it."""
+    """Audio or video with playback controls."""
     kind = SOUNDS.get(ending_of(entry.name)) or FILMS[ending_of(entry.name)]
     if not _is_playable(file.read(12)):
-        raise NotShown("no sound or film that browsers play")
+        raise NotShown("not audio or video that browsers can play")
     tag = kind.partition("/")[0]
     address = _address(file, size, kind, entry, links)
     return "", f'<{tag} controls preload="metadata" src="{address}" class="wk-player"></{tag}>'
 
 
 def document(file: IO[bytes], size: int, entry: Entry, links: Links | None) -> Shown:
-    """A PDF in the browser's own viewer. Without one the text inside is shown, which a frame would not do."""
+    """A PDF in the web browser's own viewer. Without a viewer the text inside is shown, which a frame would not do."""
     if b"%PDF-" not in file.read(1024):
-        raise NotShown("no PDF")
+        raise NotShown("not a PDF")
     address = _address(file, size, "application/pdf", entry, links)
-    instead = '<span class="wk-dim">This browser shows no PDF here; download it to look at it.</span>'
+    instead = '<span class="wk-dim">This browser cannot show PDFs here; download the file to view it.</span>'
     return "", f'<object class="wk-document" type="application/pdf" data="{address}">{instead}</object>'
 
 
 def drawing(svg: bytes) -> str:
-    """An SVG as a picture: in this form browsers run nothing of it and fetch nothing for it."""
+    """An SVG as a picture: in this form browsers neither run nor fetch anything."""
     return f'<img class="wk-picture" alt="" src="{data_address(svg, "image/svg+xml")}">'
 
 

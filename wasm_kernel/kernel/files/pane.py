@@ -1,4 +1,4 @@
-"""The side of a file browser that shows what is in the file selected."""
+"""The side of a file browser that previews the selected file."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from wasm_kernel.kernel.files.transfer import Links
 from wasm_kernel.kernel.render import escape
 from wasm_kernel.model.units import format_size
 
-_NOTHING = '<span class="wk-dim">Select a file to see what is in it.</span>'
+_NOTHING = '<span class="wk-dim">Select a file to preview it.</span>'
 
 
 class Pane:
-    """Shows the newest selection, however many there were while one was read."""
+    """Shows the latest selection, skipping those made while a file was being read."""
 
     def __init__(self, acts: Acts, where: Callable[[], tuple[Path, Links | None]]) -> None:
         self._acts, self._where = acts, where
@@ -29,12 +29,12 @@ class Pane:
         self._reading = False
         self._about = w.HTML()
         self._found = preview.Preview()
-        self._draw = acts.button("Draw it", "image", "Show this SVG as a picture", self._drawn, "draw")
+        self._draw = acts.button("Draw", "image", "Show this SVG as a picture", self._drawn, "draw")
         self.widget = w.VBox([self._about])
         self.widget.add_class("wk-right")
 
     def show(self, chosen: Sequence[Entry]) -> None:
-        """Something else is selected, or it may have changed."""
+        """The selection has changed, or its file may have."""
         identity = tuple((e.path, e.size, e.modified_ns) for e in chosen)
         if identity == self._shown and identity:
             return

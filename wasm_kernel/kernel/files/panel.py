@@ -11,7 +11,7 @@ from wasm_kernel.kernel.files.acts import Act, Acts, Said, all_of, row
 
 
 class Panel:
-    """One place for questions. ``afterwards`` is called when something was done, or only a part of it."""
+    """A place for questions. ``afterwards`` is called once the answer was carried out, even if only in part."""
 
     def __init__(self, acts: Acts, afterwards: Callable[[], None], kind: str = "") -> None:
         self._acts, self._afterwards = acts, afterwards
@@ -21,7 +21,7 @@ class Panel:
 
     @property
     def is_open(self) -> bool:
-        """Whether it shows something."""
+        """Whether it shows anything."""
         return bool(self.widget.children)
 
     def ask(
@@ -34,14 +34,14 @@ class Panel:
         danger: bool = False,
         more: Sequence[Any] = (),
     ) -> None:
-        """Ask; what ``act`` returns is said afterwards. The question is HTML."""
+        """Ask a question, given as HTML; the result of ``act`` is shown afterwards."""
         sure = self._acts.button(label, "", "", self.answering(act), "ok")
         sure.button_style = "danger" if danger else "primary"
         fields = [field] if field is not None else []
         self.open([w.HTML(question), *fields, row(sure, *more, self.closing("Cancel", "cancel"))])
 
     def answering(self, act: Callable[[], Awaitable[Said]]) -> Act:
-        """Do it; if that works the question goes away."""
+        """Run the act; close the question if it succeeds."""
 
         async def done() -> None:
             try:
@@ -54,7 +54,7 @@ class Panel:
         return done
 
     def closing(self, text: str, name: str) -> Any:
-        """A button that takes the question away."""
+        """A button that closes the question."""
 
         async def close() -> None:
             self.close()
@@ -63,7 +63,7 @@ class Panel:
 
     def open(self, parts: Sequence[Any]) -> None:
         """Show these instead of what is shown."""
-        self.widget.remove_class("wk-empty")  # first: what is hidden gets no focus
+        self.widget.remove_class("wk-empty")  # first: hidden widgets cannot get the focus
         self._replace(parts)
         self._acts.hush()
 

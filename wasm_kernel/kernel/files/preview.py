@@ -1,6 +1,6 @@
-"""A file's preview for the browser, bounded in bytes and time: the file is opened here, and read by `contents`.
+"""A file's preview, bounded in bytes and time: the file is opened here, and read by `contents`.
 
-What browsers show themselves is handed on to them, by `media`.
+Formats that web browsers can show are passed on to them, by `media`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from wasm_kernel.host.folder import Folder
+from wasm_kernel.host.files.folder import Folder
 from wasm_kernel.kernel.files import contents, media
 from wasm_kernel.kernel.files.listing import Entry, encodable, ending_of
 from wasm_kernel.kernel.files.transfer import Links
 from wasm_kernel.kernel.render import sentence
 
-# Isolated, and yet with this very package, wherever it is imported from.
+# Isolated, but with this package, wherever it is imported from.
 _READER = f"import sys; sys.path.append(sys.argv.pop(1)); from {contents.__name__} import main; main()"
 _PATIENCE = 6.0  # seconds for the process that reads it
 _ANSWER = 4 << 20
@@ -28,9 +28,9 @@ _DRAWING = 1 << 20
 
 @dataclass(frozen=True)
 class Preview:
-    """What to show: a sentence and HTML. ``drawing``: an SVG, to be drawn if a person wants that.
+    """What to show: a note and HTML. ``drawing``: an SVG, to be drawn on request.
 
-    It is not drawn unasked: a small one can keep a browser busy for hours.
+    Only on request, because a small one can keep a web browser busy for hours.
     """
 
     said: str = ""
@@ -39,7 +39,7 @@ class Preview:
 
 
 def preview(root: Path, entry: Entry, links: Links | None = None) -> Preview:
-    """A file of the workspace. Blocks for some seconds at worst; raises `OSError` and `PathRefused`."""
+    """Preview a file of the workspace. Blocks for some seconds at worst; raises `OSError` and `PathRefused`."""
     with Folder(root, backslashes=True) as folder, folder.open(entry.path) as file:
         size = os.fstat(file.fileno()).st_size
         if not size:
@@ -58,7 +58,7 @@ def preview(root: Path, entry: Entry, links: Links | None = None) -> Preview:
 
 
 def read(file: IO[bytes], name: str) -> Preview:
-    """Let a process of its own read the file."""
+    """Read the file in a separate process."""
     command = [sys.executable, "-I", "-c", _READER, str(Path(contents.__file__).parents[3]), name.replace("\0", "")]
     try:
         done = subprocess.run(
@@ -74,7 +74,7 @@ def read(file: IO[bytes], name: str) -> Preview:
         said, markup = json.loads(done.stdout[:_ANSWER])
         return Preview(str(said), str(markup))
     except subprocess.TimeoutExpired:
-        why = "It takes too long to read."
+        why = "Reading it takes too long."
     except (subprocess.CalledProcessError, ValueError):
         why = "It cannot be read within the limits of a preview."
     found = _bytes(file)
@@ -82,7 +82,7 @@ def read(file: IO[bytes], name: str) -> Preview:
 
 
 def _bytes(file: IO[bytes], why: str = "") -> Preview:
-    """The first bytes, and why only these."""
+    """The first bytes, and why only those."""
     file.seek(0)
     said, markup = contents.show_hex(file.read(contents.HEX_BYTES), os.fstat(file.fileno()).st_size)
     return Preview(", ".join(filter(None, (why, said))), markup)

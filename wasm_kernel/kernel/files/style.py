@@ -1,7 +1,7 @@
-"""How the file browser looks, in the front end's own colours, and which keys it knows. Nothing of the guest's is here.
+"""The file browser's looks, in the front end's own colours, and its keys. Nothing from the guest is in here.
 
 ipywidgets' list has neither icons nor a double click. Icons are backgrounds of its rows, in a style sheet made for each
-page of files. Keys and double clicks press the buttons that are there anyway, by a few lines of script; a front end
+page of files. A few lines of script make keys and double clicks press the existing buttons; a front end
 that does not run them still has the buttons.
 """
 

@@ -11,21 +11,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urljoin
 
-from wasm_kernel.errors import ConfigurationError
-from wasm_kernel.host.folder import Folder, PathRefused, components
-from wasm_kernel.host.workspace import survey
+from wasm_kernel.errors import ConfigurationError, PathRefused
+from wasm_kernel.host.files.folder import Folder, components
+from wasm_kernel.host.files.quota import Quota
 from wasm_kernel.kernel import notebook
 from wasm_kernel.kernel.files.listing import items_in
 from wasm_kernel.kernel.render import escape, visible
-from wasm_kernel.model.names import Names, key_of, safe_name
-from wasm_kernel.model.policy import ExecutionPolicy
+from wasm_kernel.model.names import Names, fitted, key_of, safe_name
 from wasm_kernel.model.units import format_size
 
-SMALL = 20 << 20  # what a page can take as a data: address
-MESSAGE = 10_000_000  # what a server's websocket takes in one message, less what is around it
+SMALL = 20 << 20  # bytes that fit into a page as a data: URL
+MESSAGE = 10_000_000  # bytes a server's websocket accepts in one message, less the overhead
 _MAX_FILES = 5000  # in an archive made here
 _NO_LIMIT = 1 << 60
-LONGEST_LINK = 12_000  # characters; proxies take no more than 16 KiB of address and cookies
+LONGEST_LINK = 12_000  # characters; proxies accept at most 16 KiB of URL and cookies
 _NO_SERVER_PART = (
     "larger files need wasm-kernel's server extension, which this Jupyter server does not have: "
     "install wasm-kernel where the server runs, and restart it"
@@ -34,9 +33,9 @@ _NO_SERVER_PART = (
 
 @dataclass(frozen=True)
 class Links:
-    """Addresses of one session at the server extension. They begin with a slash: any page of that server has them.
+    """Addresses of one session at the server extension. They begin with a slash: valid on any page of that server.
 
-    ``zip_bytes`` and ``zip_files``: how much it puts into one zip.
+    ``zip_bytes`` and ``zip_files``: the most it puts into one zip.
     """
 
     base: str
@@ -48,7 +47,7 @@ class Links:
         return f"{self.base}/files/{key_of(path)}"
 
     def shown(self, path: str, version: int) -> str:
-        """A file to look at, if browsers show its type safely. Another version has another address."""
+        """A file to view, if browsers show its type safely. The address changes with the file."""
         return f"{self.file(path)}?inline=1&v={version:x}"
 
     def archive(self, paths: Sequence[str]) -> str:
@@ -66,11 +65,11 @@ def find_links(environ: Mapping[str, str], session_id: str) -> Links | None:
     server = notebook.server_of(environ)
     if server is None:
         return None
-    answer = notebook.ask_server(server, environ, f"wasm-kernel/sessions/{session_id}/list?limit=0")
-    if not isinstance(answer, dict) or "quota" not in answer:
+    answer = notebook.ask_server(server, environ, f"wasm-kernel/sessions/{session_id}")  # does not walk the folder
+    most = answer.get("archive") if isinstance(answer, dict) else None
+    if not isinstance(most, dict):
         return None
     base = str(server.get("base_url") or "/")
-    most = answer.get("archive", {})
     return Links(
         urljoin(f"/{base.strip('/')}/".replace("//", "/"), f"wasm-kernel/sessions/{session_id}"),
         int(most.get("max_bytes", _NO_LIMIT)),
@@ -83,7 +82,7 @@ def find_links(environ: Mapping[str, str], session_id: str) -> Links | None:
 
 @dataclass(frozen=True)
 class Download:
-    """A link: what it gives, how large that is if known, and where it leads."""
+    """A download link: the file's name, its size if known, and the address."""
 
     name: str
     href: str
@@ -102,7 +101,7 @@ def markup(made: Sequence[Download]) -> str:
 
 
 def relative(path: str) -> str:
-    """A path as a person writes it, below the workspace. `ConfigurationError` if it is not."""
+    """A path as a person writes it, relative to the workspace. `ConfigurationError` if it is outside."""
     bare = path.removeprefix("/app").lstrip("/") if path == "/app" or path.startswith("/app/") else path
     if bare in ("", "."):
         return ""
@@ -113,7 +112,7 @@ def relative(path: str) -> str:
 
 
 def kind_of(folder: Folder, path: str) -> tuple[str, int]:
-    """``folder`` or ``file``, and a file's size; a sentence if it is neither."""
+    """``folder`` or ``file``, and a file's size; raises a readable error if it is neither."""
     if not path:
         return "folder", 0
     try:
@@ -124,9 +123,7 @@ def kind_of(folder: Folder, path: str) -> tuple[str, int]:
     except PathRefused as e:
         raise ConfigurationError(str(e)) from None
     except OSError:
-        raise ConfigurationError(
-            f"there is no {visible(path)!r} in /app; `%session files` shows what there is"
-        ) from None
+        raise ConfigurationError(f"there is no {visible(path)!r} in /app; `%session files` lists the files") from None
     try:
         with folder.open(path) as file:
             return "file", os.fstat(file.fileno()).st_size
@@ -151,7 +148,7 @@ def downloads(root: Path, paths: Sequence[str], links: Links | None, *, as_zip: 
                 continue
             if total > SMALL:
                 raise ConfigurationError(
-                    f"{visible(path)!r} makes it {format_size(total)}, more than the {format_size(SMALL)} that fit "
+                    f"with {visible(path)!r} it is {format_size(total)}, more than the {format_size(SMALL)} that fit "
                     f"into a page; {_NO_SERVER_PART}"
                 )
             with folder.open(path) as file:
@@ -161,7 +158,7 @@ def downloads(root: Path, paths: Sequence[str], links: Links | None, *, as_zip: 
 
 
 def _archive(root: Path, paths: Sequence[str], links: Links | None) -> Download:
-    from wasm_kernel.sessions.zipping import Bounds, TooMuch, check, zip_blocks
+    from wasm_kernel.sessions.zip_stream import Bounds, TooMuch, check, zip_blocks
 
     wanted = [p for p in paths if p] if all(paths) else []
     name = safe_name(f"{wanted[0].rpartition('/')[2] if len(wanted) == 1 else 'files'}.zip")
@@ -172,7 +169,7 @@ def _archive(root: Path, paths: Sequence[str], links: Links | None) -> Download:
             check(folder, wanted, Bounds(links.zip_bytes, links.zip_files))
             address = links.archive(wanted)
             if len(address) > LONGEST_LINK:
-                raise ConfigurationError("these are too many names for one link; download the folder they are in")
+                raise ConfigurationError("too many names for one link; download their folder instead")
             return Download(name, address)
         try:
             data = b"".join(zip_blocks(folder, wanted, Bounds(SMALL, _MAX_FILES)))
@@ -182,33 +179,32 @@ def _archive(root: Path, paths: Sequence[str], links: Links | None) -> Download:
 
 
 def data_address(data: bytes, kind: str = "application/octet-stream") -> str:
-    """An address that holds the bytes themselves."""
+    """A data: URL that contains the bytes themselves."""
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
 # ---- upload
 
 
-def check_upload(root: Path, policy: ExecutionPolicy, sizes: Mapping[str, int]) -> None:
-    """Refuse what does not fit."""
-    found = survey(root)
-    free, total = policy.workspace_bytes - found.used_bytes, sum(sizes.values())
-    if not found.complete:
-        raise ConfigurationError("how much room is left cannot be told: the folders are too deep")
-    if total > free:
-        limit = format_size(policy.workspace_bytes)
-        raise ConfigurationError(f"{format_size(total)} do not fit: {format_size(max(0, free))} of {limit} are free")
+def check_upload(quota: Quota, sizes: Mapping[str, int]) -> None:
+    """Refuse an upload that does not fit."""
+    if quota.used is None:
+        raise ConfigurationError("the free space is unknown, because folders are nested too deep; delete some of them")
+    total = sum(sizes.values())
+    if total > quota.free:
+        free, limit = format_size(quota.free), format_size(quota.limit)
+        raise ConfigurationError(f"{format_size(total)} does not fit: {free} of {limit} is free")
     for name, size in sizes.items():
-        if size > policy.max_file_bytes:
+        if size > quota.max_file:
             raise ConfigurationError(
-                f"{visible(name)!r} is larger than a file may be, {format_size(policy.max_file_bytes)}"
+                f"{visible(name)!r} is larger than the limit for one file, {format_size(quota.max_file)}"
             )
-    if found.entries + len(sizes) > policy.max_files:
-        raise ConfigurationError(f"there would be more than {policy.max_files:,} files and folders")
+    if len(sizes) > quota.free_entries:
+        raise ConfigurationError(f"there would be more than {quota.max_entries:,} files and folders")
 
 
 def upload_names(names: Sequence[str]) -> list[str]:
-    """What files are to be called here: the last part of what they are called there, made safe, no two the same."""
+    """Names for uploaded files: the last part of their original paths, made safe and unique."""
     taken = Names()
     return [taken.take(name.replace("\\", "/").rpartition("/")[2]) for name in names]
 
@@ -220,7 +216,7 @@ def existing(root: Path, folder: str, names: Sequence[str]) -> list[str]:
 
 
 def store(root: Path, folder: str, files: Mapping[str, Any], *, replace: bool = False, both: bool = False) -> list[str]:
-    """Write files, and say under which names. What is there stays, unless it is to be replaced."""
+    """Write files, and return their names. Existing files stay, unless they are to be replaced."""
     written = []
     prefix = f"{folder}/" if folder else ""
     with Folder(root, backslashes=True) as workspace:
@@ -237,8 +233,6 @@ def store(root: Path, folder: str, files: Mapping[str, Any], *, replace: bool = 
 
 
 def _variants(name: str) -> list[str]:
-    from wasm_kernel.model.names import fitted
-
     return [name, *(fitted(name, f" ({n})") for n in range(2, 200))]
 
 

@@ -20,9 +20,9 @@ _INERT = ("application/papermill.record+json", "application/scrapbook.scrap.json
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _BASE64 = bytes(frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\n\r "))
 _LENGTH = re.compile(r"\d{1,5}(?:\.\d{1,4})?(?:px|%|em)?")
-# What is lost when scripts are is a comfort here (a button that copies); in a frame it would look less as it should.
+# Without scripts these lose only a convenience (a copy button); in a frame they would look worse.
 _GOOD_WITHOUT_SCRIPTS = ("sk-top-container",)
-# Its script also looks whether the page is dark. A style can do that, too.
+# Its script also checks whether the page is dark. A style can do that, too.
 _THEMES = ((".sk-global.light", ".sk-global"), (".sk-global.dark", 'body[data-jp-theme-light="false"] .sk-global'))
 _SCRIPT = re.compile(r"<script\b(?![^>]{0,200}\btype\s*=\s*[\"']?(?:application/(?:ld\+)?json|math/|text/plain))", re.I)
 _HANDLER = re.compile(r"<[a-z][^<>]{0,4000}?[\s/\"']on[a-z]{3,30}\s{0,20}=", re.I)
@@ -37,12 +37,12 @@ _NEEDING_SCRIPTS = (
 _FRAME = re.compile(r"<iframe\b([^<>]{0,4000})>", re.I)
 _PAGE = re.compile(r"\bsrc\s{0,20}=\s{0,20}[\"']?(https?://[^\s\"'<>]{1,2000})", re.I)
 _PLAIN_MARKDOWN = re.compile(r"[^<&\[\]]*")
-_LONGEST_MARKDOWN = 100_000  # characters; the worst take the parser two seconds
+_LONGEST_MARKDOWN = 100_000  # characters; the worst input takes the parser two seconds
 _FORMULA = re.compile(r"\$\$[^$]+\$\$|\$[^$\n]+\$|\\\\?\([^()]+\\\\?\)|\\\\?\[[^\[\]]+\\\\?\]")
 
 
 def sealed_bundle(data: Mapping[str, Any], *, frame: bool = True) -> Bundle:
-    """A mime bundle as it may be shown. ``frame``: whether there is room for a frame with what needs scripts."""
+    """A mime bundle as it may be shown. ``frame``: whether a frame may be used for what needs scripts."""
     kept: Bundle = {}
     for mime, value in data.items():
         if mime in _IMAGES:
@@ -68,7 +68,7 @@ def sealed_bundle(data: Mapping[str, Any], *, frame: bool = True) -> Bundle:
 
 
 def sealed_metadata(metadata: Mapping[str, Any]) -> Bundle:
-    """What may be said about pictures and trees: sizes, and whether a tree is open."""
+    """Harmless metadata: sizes of pictures, and whether a JSON tree is open."""
     kept: Bundle = {}
     for mime, about in metadata.items():
         if mime in (*_IMAGES, "image/svg+xml", "application/json") and isinstance(about, dict):
@@ -91,7 +91,7 @@ def _harmless_detail(key: str, value: Any) -> bool:
 def _text(value: Any) -> str | None:
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and all(isinstance(line, str) for line in value):  # as notebooks have it
+    if isinstance(value, list) and all(isinstance(line, str) for line in value):  # as in notebook files
         return "".join(value)
     return None
 
@@ -127,7 +127,7 @@ def _latex(text: str, frame: bool) -> Bundle:
 
 
 def _framed(document: str, height: int | None = None) -> Bundle:
-    if len(document) > markup.LONGEST:  # in two attributes it is several times as long
+    if len(document) > markup.LONGEST:  # quoted twice it becomes several times as long
         raise TooComplicated(f"it has {len(document):,} characters; a frame gets up to {markup.LONGEST:,}")
     return {"text/html": frames.framed(document, height)}
 
@@ -149,7 +149,7 @@ def _link_instead(frame: re.Match[str]) -> str:
 
 
 def needs_scripts(text: str) -> bool:
-    """Whether HTML would not be itself without its scripts. Wrong only costs comfort: nothing is trusted for it."""
+    """Whether HTML needs its scripts. A wrong guess costs only comfort: no trust depends on it."""
     if any(mark in text[:20_000] for mark in _GOOD_WITHOUT_SCRIPTS):
         return False
     return any(hint in text and pattern.search(text) is not None for hint, pattern in _NEEDING_SCRIPTS)
@@ -162,7 +162,7 @@ def _svg(text: str, frame: bool) -> Bundle:
 
 
 def _markdown(text: str, frame: bool) -> Bundle:
-    """Front ends let HTML in Markdown through, each as its own parser sees it: so it is made HTML here, by ours."""
+    """Front ends pass HTML in Markdown through, each with its own parser; so we convert it to HTML with ours."""
     if _PLAIN_MARKDOWN.fullmatch(text) and "mermaid" not in text.lower():  # of any fence: such drawings load pictures
         return {"text/markdown": tex.defused(text)}
     return {"text/html": markup.sealed_html(_rendered(text))}
@@ -201,7 +201,7 @@ _TEXTS: dict[str, Callable[[str, bool], Bundle]] = {
 
 
 def _drawn(data: Mapping[str, Any]) -> Bundle:
-    """What only scripts can draw, where nothing else was there to show."""
+    """What only scripts can draw, if there is nothing else to show."""
     for mime, value in data.items():
         if mime in _SCRIPTS and (code := _text(value)) is not None:
             return _framed(frames.script(code), 80)

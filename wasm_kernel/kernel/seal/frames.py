@@ -1,11 +1,12 @@
-"""Outputs that need scripts, each in a frame of an origin of its own, without network.
+"""Outputs that need scripts, each in a frame with its own origin, without network.
 
-Two frames, one in the other. A document cannot forbid itself to go to another address, which is a way out; the frame
-around it can (``frame-src``). Neither is ever ``allow-same-origin``: with it the scripts would be the page's own.
+Two frames, one inside the other. A document cannot be kept by its own policy from navigating elsewhere, which would be
+a way out; the frame around it can prevent that (``frame-src``). Neither is ever ``allow-same-origin``: with it the
+scripts would be the page's own.
 
-No policy forbids calls between browsers (WebRTC), which reach any address. So the first script of a document takes
-them away. A frame within it would have its own again, if it had a document of its own: so none gets one, neither from
-the text here nor from scripts, by a policy for trusted types. What writes a document piece by piece goes with it.
+No policy forbids connections between browsers (WebRTC), which reach any address. So the first script of a document
+removes them. A frame inside it would have them again if it had its own document; so none gets one, neither from the
+text here nor from scripts, by a trusted-types policy, which also rules out document.write.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ _INNER_STYLE = "<style>html{background:#fff;color:#000;font:14px system-ui,sans-
 _HEIGHT = re.compile(r"""[hH]eight["']?\s{0,5}[:=]\s{0,5}["']?(\d{2,4})(?:px|["',;}\s])""")
 _ALTAIR = re.compile(r'maybeLoadScript\("([a-z-]{1,20})", "([0-9.]{1,20})"\)')
 _FETCHES = re.compile(r"\b(?:src|href)=(?:[\"']|&quot;|&#39;|&#x27;)?https?://", re.IGNORECASE)
-_SHORT = 200_000  # a longer document brings what it needs
+_SHORT = 200_000  # a longer document contains what it needs
 _NOTE = (
-    "This output brings scripts: they run in a frame of their own, without network. "
-    "<code>%session trust on</code> shows outputs as they are."
+    "This output contains scripts: they run in a separate frame, without network. "
+    "<code>%session trust on</code> shows outputs unsealed."
 )
 _NOTE_OF_NETWORK = (
-    "This output loads parts of itself from the network, which a sealed output does not have, so it may stay empty. "
-    "<code>%session trust on</code> shows outputs as they are."
+    "This output loads parts from the network, which sealed outputs cannot use, so it may stay empty. "
+    "<code>%session trust on</code> shows outputs unsealed."
 )
 _NOTE_STYLE = "font-size:var(--jp-ui-font-size0,.75em);color:var(--jp-ui-font-color2,#767676);margin-top:2px"
 
@@ -57,7 +58,7 @@ def framed(document: str, height: int | None = None) -> str:
     outer = f"{_HEAD}{_BOTH}{_OUTER_STYLE}<iframe sandbox='allow-scripts' srcdoc='{_quoted(inner, chr(39))}'></iframe>"
     pixels = height or _height_of(document)
     note = _NOTE_OF_NETWORK if len(document) < _SHORT and _FETCHES.search(document) else _NOTE
-    # The box is what a person resizes: by its corner, which is why the frame leaves it free.
+    # The person resizes the box by its corner, so the frame leaves the corner free.
     return (
         f'<div style="height:{pixels}px;min-height:40px;resize:vertical;overflow:hidden;padding-bottom:8px;'
         'box-sizing:border-box">'
@@ -68,7 +69,7 @@ def framed(document: str, height: int | None = None) -> str:
 
 
 def _unwrapped(document: str) -> str:
-    """The document of an output that is nothing but a frame itself, as folium writes it."""
+    """The inner document of an output that is itself just a frame, as folium writes it."""
     found = _FRAME.search(document) if "srcdoc" in document else None
     if found is None or "<script" in document[: found.start()] or "<iframe" in document[found.end() :]:
         return document
@@ -88,14 +89,14 @@ def chart(specification: Any) -> str:
 
 
 def with_vega(document: str) -> str:
-    """A document as altair writes it, which would fetch Vega from the net: it is there already."""
+    """A document as altair writes it, with Vega included so that it is not fetched from the network."""
     versions = {f"{name.replace('-', '')}_version": number for name, number in _ALTAIR.findall(document)}
     return f"{vega()}<script>var VEGA_DEBUG = {json.dumps(versions)};</script>{document}"
 
 
 @lru_cache(maxsize=1)
 def vega() -> str:
-    """Vega, Vega-Lite and vega-embed as script elements: in a frame nothing can be fetched."""
+    """Vega, Vega-Lite and vega-embed as script elements, because nothing can be fetched in a frame."""
     folder = Path(__file__).parent / "vega"
     names = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
     return "".join(f"<script>{(folder / name).read_text('utf-8')}</script>" for name in names)
@@ -107,7 +108,7 @@ def _quoted(text: str, quote: str) -> str:
 
 
 def _height_of(document: str) -> int:
-    """The height that a document asks for itself, or a sensible one."""
+    """The height that a document asks for, or a sensible default."""
     found = [int(n) for n in _HEIGHT.findall(document[-20_000:])[:20] + _HEIGHT.findall(document[:20_000])[:20]]
     asked = [n for n in found if 60 <= n <= 1200]
-    return max(asked) + 60 if asked else 450  # axes and titles come on top
+    return max(asked) + 60 if asked else 450  # axes and titles are extra

@@ -1,8 +1,8 @@
-"""HTML and SVG of the guest's, made harmless by a sanitiser on a real HTML5 parser (nh3).
+"""The guest's HTML and SVG, made harmless by a sanitiser with a real HTML5 parser (nh3).
 
 The parser has inputs on which it takes time, or memory, that grows with the square of their length. So what is long
-must be nested properly before it gets there (`_parses_quickly`); anything short may be as crooked as it likes. And it
-takes most of a second for 10 MB: so a long table that consists of nothing but plain tags stays as it is (`_is_plain`).
+must be nested properly before it gets there (`_parses_quickly`); anything short may be malformed. And it takes most
+of a second for 10 MB, so a long table that consists only of plain tags stays as it is (`_is_plain`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import nh3
 
 from wasm_kernel.kernel.seal import stylesheets, tex
 
-LONGEST = 32 << 20  # characters of HTML that are looked at
+LONGEST = 32 << 20  # characters of HTML that are checked
 _SVG_TAGS = frozenset(
     """svg g defs symbol use path rect circle ellipse line polyline polygon text tspan textPath title desc
     linearGradient radialGradient stop clipPath mask pattern marker filter image view switch
@@ -74,7 +74,7 @@ _FILM = re.compile(
     r"([A-Za-z0-9+/]{16,}|[A-Za-z0-9+/]{0,15}={0,2}\Z)",
     re.IGNORECASE,
 )
-_PLAYLIST = b"#EXTM3U"  # of films elsewhere, which browsers fetch, whatever type it says it has
+_PLAYLIST = b"#EXTM3U"  # lists videos elsewhere, which browsers fetch whatever type it claims to be
 _DOWNLOAD = re.compile(r"data:(?:text/(?:csv|plain)|application/(?!xhtml|xml|javascript)[\w.+-]+)[;,]", re.IGNORECASE)
 _STYLE_BEGINS = re.compile(r"<style\b[^<>]{0,1000}>", re.IGNORECASE)
 _STYLE_ENDS = re.compile(r"</style\s{0,100}>", re.IGNORECASE)
@@ -96,19 +96,19 @@ _PLAIN_TAG = re.compile(
     r"(/?(?:table|thead|tbody|tfoot|tr|th|td|caption|div|span|p|b|i|strong|em|h[1-6]|ul|ol|li|br|hr))"
     r"(?: (?:class|id|style|border|colspan|rowspan|align|valign|halign|scope)=\"[^\"<>&]*\")*"
 )
-_PLAIN_ENTITIES = re.compile(r"&(?!(?:amp|lt|gt|quot|nbsp);)")  # any other may stand for what is looked for elsewhere
+_PLAIN_ENTITIES = re.compile(r"&(?!(?:amp|lt|gt|quot|nbsp);)")  # any other may hide what other checks look for
 _PLAIN_ATTRIBUTE = re.compile(r" ([a-z]+)=\"([^\"]*)\"")
 _RESERVED_CLASS = re.compile(r"(?:jp|lm|p|cm|jupyter|bp\d?|mod|mathjax|tex2jax)[-_]", re.IGNORECASE)
 
 
 class TooComplicated(ValueError):
-    """HTML that is longer, or longer and more crooked, than is looked at."""
+    """HTML that is too long, or too long for how malformed it is."""
 
 
 def sealed_html(text: str) -> str:
-    """HTML without scripts and addresses, its styles kept to itself. `TooComplicated` where it cannot be told."""
+    """HTML without scripts and addresses, its styles kept to itself. `TooComplicated` where that cannot be ensured."""
     if len(text) > LONGEST:
-        raise TooComplicated(f"it has {len(text):,} characters; up to {LONGEST:,} are looked at")
+        raise TooComplicated(f"it has {len(text):,} characters; the maximum is {LONGEST:,}")
     text, styles = _without_styles(text)
     scope = f"wk-{secrets.token_hex(4)}"
     with stylesheets.bounded():
@@ -116,8 +116,8 @@ def sealed_html(text: str) -> str:
         sheet = "".join(stylesheets.scoped(style, scope) for style in styles)
     if not styles and " style=" not in clean and " class=" not in clean and "<svg" not in clean:
         return clean
-    # JupyterLab gives the last element of an output a margin. It must be the one inside: the box below keeps margins
-    # apart. Its rule comes last, so that the first element is still the first.
+    # JupyterLab sets the margin of an output's last element. That must be the one inside, because the box below
+    # isolates margins. Its rule comes last, so that the first element is still the first.
     last = f"<style>.jp-RenderedHTMLCommon>#{scope}>:nth-last-child(2){{margin-bottom:.5em}}</style>"
     sheet = f"<style>{sheet}</style>" if sheet else ""
     # Whatever the styles say, nothing inside is placed or painted outside this box.
@@ -127,7 +127,7 @@ def sealed_html(text: str) -> str:
 def sealed_inline(text: str) -> str:
     """HTML for a label: without a box around it, hence without style sheets."""
     if len(text) > LONGEST:
-        raise TooComplicated(f"it has {len(text):,} characters; up to {LONGEST:,} are looked at")
+        raise TooComplicated(f"it has {len(text):,} characters; the maximum is {LONGEST:,}")
     with stylesheets.bounded():
         return _defused(_cleaned(_without_styles(text)[0]))
 
@@ -136,7 +136,7 @@ def sealed_svg(text: str) -> str:
     """An SVG picture as XML, without scripts and addresses."""
     start, stop = text.find("<svg"), text.rfind(">") + 1
     if start < 0 or stop < start or len(text) > LONGEST:
-        raise TooComplicated("it is no <svg> element, or a very long one")
+        raise TooComplicated("it is not an <svg> element, or a very long one")
     text, styles = _without_styles(text[start:stop])
     with stylesheets.bounded():
         clean = _defused(_cleaned(text)).replace("&nbsp;", "&#160;")
@@ -146,7 +146,7 @@ def sealed_svg(text: str) -> str:
     for prefix, name in (("xmlns", "2000/svg"), ("xmlns:xlink", "1999/xlink")):  # XML wants them, HTML does without
         if f' {prefix}="' not in clean.partition(">")[0]:
             clean = clean.replace("<svg", f'<svg {prefix}="http://www.w3.org/{name}"', 1)
-    if sheet:  # its own id in front, as in HTML: this may be put into a page
+    if sheet:  # scoped by its own id, as in HTML: this may be put into a page
         scope = f"wk-{secrets.token_hex(4)}"
         head, end, rest = clean.partition(">")
         style = html.escape(sheet.replace("wk-svg", scope), quote=False)
@@ -155,7 +155,7 @@ def sealed_svg(text: str) -> str:
 
 
 def _without_styles(text: str) -> tuple[str, list[str]]:
-    """The text without its <style> elements, and what was in them. What is mistaken for one is only not shown."""
+    """The text without its <style> elements, and their contents. Anything mistaken for one is merely not shown."""
     kept, styles, position = [], [], 0
     while (begin := _STYLE_BEGINS.search(text, position)) and (end := _STYLE_ENDS.search(text, begin.end())):
         kept.append(text[position : begin.start()])
@@ -174,7 +174,7 @@ def _character_data(text: str) -> str:
 
 
 def is_media(address: str) -> bool:
-    """Whether an address holds a picture, a sound or a film itself."""
+    """Whether a URL itself contains a picture, audio or video."""
     if _PICTURE.match(address):
         return True
     film = _FILM.match(address[:2000])
@@ -182,12 +182,12 @@ def is_media(address: str) -> bool:
 
 
 def is_playlist(film: bytes) -> bool:
-    """Whether the bytes of a sound or a film only name others, elsewhere."""
+    """Whether the bytes of audio or video only refer to other files elsewhere."""
     return _PLAYLIST in film[:1000]
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a class name or an id is one that front ends keep for their own parts."""
+    """Whether a class name or an id is reserved by front ends for their own parts."""
     return _RESERVED_CLASS.match(name) is not None
 
 
@@ -199,11 +199,11 @@ def _cleaned(text: str) -> str:
     try:
         return _cleaner().clean(text)
     except UnicodeEncodeError:
-        raise TooComplicated("it holds half characters") from None
+        raise TooComplicated("it contains invalid characters (surrogates)") from None
 
 
 def _defused(clean: str) -> str:
-    """Without commands of TeX that reach further. MathJax reads across <wbr>: in a command it would hide it from us."""
+    """Without dangerous TeX commands. MathJax reads across <wbr>, which could hide a command from us."""
     return tex.defused(clean.replace("<wbr>", "") if "\\" in clean else clean)
 
 
@@ -220,11 +220,11 @@ def _cleaner() -> nh3.Cleaner:
 
 
 def _attribute(tag: str, name: str, value: str) -> str | None:
-    """What becomes of an attribute that is allowed as such."""
+    """Check the value of an allowed attribute."""
     check = _CHECKS.get(name)
     try:
         return value if check is None else check(tag, value)
-    except Exception:  # noqa: BLE001 - nh3 would keep the value as it came
+    except Exception:  # noqa: BLE001 - nh3 would keep the value unchanged
         return None
 
 
@@ -233,7 +233,7 @@ def _style(tag: str, value: str) -> str | None:
 
 
 def _classes(tag: str, value: str) -> str | None:
-    """Without those that front ends give their own menus and dialogs."""
+    """Class names without those that front ends use for their own menus and dialogs."""
     if _RESERVED_CLASS.search(value) is None:
         return value
     return " ".join(name for name in value.split() if not _RESERVED_CLASS.match(name)) or None
@@ -284,10 +284,10 @@ _CHECKS = {
 
 
 def _parses_quickly(text: str) -> bool:
-    """Whether the parser's time is linear: everything nested properly, or so few tags that it does not matter."""
+    """Whether parsing takes linear time: everything is nested properly, or there are few enough tags."""
     tags = text.count("<")
     if tags * tags <= 10_000_000 and tags * len(_FORMATTING.findall(text)) <= 1_000_000:
-        # Each attribute is compared with all that its tag has.
+        # The parser compares each attribute with all others of its tag.
         others = _OTHER_TAG.findall(_STRICT_TAG.sub("", text))
         return sum(len(_BETWEEN_ATTRIBUTES.findall(tag)) ** 2 for tag in others) <= 100_000_000
     names = _STRICT_TAG.findall(text)
@@ -295,7 +295,7 @@ def _parses_quickly(text: str) -> bool:
 
 
 def _nested_properly(names: Sequence[str]) -> bool:
-    """Whether each end tag closes what was opened last, and nothing lies deep."""
+    """Whether each end tag closes the element opened last, and nothing is nested deeply."""
     open_now: list[str] = []
     for name in names:
         if name[0] == "/":
@@ -309,7 +309,7 @@ def _nested_properly(names: Sequence[str]) -> bool:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether HTML holds nothing but tables and paragraphs, written so that every parser reads the same."""
+    """Whether HTML consists only of tables and paragraphs that every parser reads the same way."""
     tags = _PLAIN_BRACKETS.findall(text)
     if len(tags) != text.count("<") or ("&" in text and _PLAIN_ENTITIES.search(text)):
         return False

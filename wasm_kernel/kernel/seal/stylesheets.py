@@ -1,4 +1,4 @@
-"""Styles of the guest's, kept to the output that they came with.
+"""The guest's styles, confined to the output they belong to.
 
 Whatever fetches something is dropped, and so is what would place an element outside its output. Selectors get the
 output's own id in front; by ``:where``, which does not make them count for more than they did.
@@ -27,7 +27,7 @@ _FUNCTIONS = frozenset(
     nth-last-of-type only-of-type lang dir""".split()
 )
 _PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp|svg\+xml)[;,]", re.IGNORECASE)
-_PROPERTY = re.compile(r"[\w-]+")  # names come without their escapes: one may hold whatever else ends a rule
+_PROPERTY = re.compile(r"[\w-]+")  # names arrive unescaped: one may contain characters that end a rule
 _FETCHING = frozenset({"behavior", "-moz-binding", "src"})
 _GROUPS = frozenset({"media", "supports", "layer", "container"})
 _KEYFRAMES = frozenset({"keyframes", "-webkit-keyframes"})
@@ -39,18 +39,18 @@ _SIMPLE_DECLARATIONS = re.compile(_SIMPLE_BODY)
 _SIMPLE_FUNCTION = re.compile(r"([\w-]+)\(")
 _LONGEST = 8 << 20  # characters
 _LONGEST_PARSED = 1 << 20
-_REMEMBERED = 20_000  # characters of a text that may be kept with what became of it
+_REMEMBERED = 20_000  # characters of a text whose result is cached
 _DEEPEST = 8
 _left: ContextVar[int | None] = ContextVar("characters that the parser may still read", default=None)
 
 
 class _Unreadable(ValueError):
-    """Styles that the parser is not to read, or cannot."""
+    """Styles that the parser must not read, or cannot."""
 
 
 @contextlib.contextmanager
 def bounded() -> Iterator[None]:
-    """One output: within it the parser reads so much and no more."""
+    """Bounds how much the parser reads for one output."""
     before = _left.set(_LONGEST_PARSED)
     try:
         yield
@@ -59,12 +59,12 @@ def bounded() -> Iterator[None]:
 
 
 def scoped(css: str, scope: str) -> str:
-    """A style sheet that applies below the element with the id ``scope`` only."""
+    """A style sheet that applies only below the element with the id ``scope``."""
     return _read(_scoped, css).replace(SCOPE, f":where(#{scope})")
 
 
 def _read(read: Callable[[str], str], css: str) -> str:
-    """What a function that remembers makes of a text; nothing of one that is not readable. Long ones are forgotten."""
+    """The result of a cached function for a text; empty if it cannot be read. Long texts are not cached."""
     try:
         return read(css) if len(css) <= _REMEMBERED else read.__wrapped__(css)  # type: ignore[attr-defined]
     except (_Unreadable, RecursionError):
@@ -72,7 +72,7 @@ def _read(read: Callable[[str], str], css: str) -> str:
 
 
 def _tokens(css: str) -> list[Any]:
-    """What the parser makes of it, brackets by brackets. `_Unreadable`, which is not remembered, if it is too much."""
+    """Parse, checking nesting and size. Raises `_Unreadable`, which is not cached, if it is too much."""
     import tinycss2
 
     left = _left.get()
@@ -135,13 +135,13 @@ def _simple_selector(selector: str) -> str:
 
 
 def _below_page(page: str, rest: str) -> str:
-    """``body.dark .x`` speaks of the page only to ask how it is; ``body`` alone would change it."""
+    """``body.dark .x`` only asks about the page, and may stay; ``body`` alone would change it."""
     rest = rest.lstrip("> ")
     return f"{page} {SCOPE} {rest}" if rest and rest[0] not in "+~|" else ""
 
 
 def declarations(body: str) -> str:
-    """The declarations that may stay, of a rule or a ``style`` attribute."""
+    """The allowed declarations of a rule or a ``style`` attribute."""
     return _read(_declarations, body)
 
 
@@ -153,7 +153,7 @@ def _declarations(body: str) -> str:
 
 
 def _are_simple(declared: str) -> bool:
-    """Whether declarations without strings, escapes and brackets in brackets can stay unread."""
+    """Whether declarations without strings, escapes and nested brackets can stay without being parsed."""
     lowered = declared.lower()
     if "position" in lowered or any(name in lowered for name in _FETCHING):
         return False
@@ -207,7 +207,7 @@ def _harmless(tokens: Iterable[Any], depth: int = 0) -> bool:
 
 
 def _may_be_shown(address: str) -> bool:
-    """A picture that is all there, or a part of the same document."""
+    """Whether an address is an embedded picture, or a part of the same document."""
     return address.startswith("#") or _PICTURE.match(address) is not None
 
 
@@ -226,7 +226,7 @@ def _rules(rules: Iterable[Any], depth: int = 0) -> str:
             if rule.lower_at_keyword in _GROUPS:
                 kept.append(f"@{rule.lower_at_keyword}{prelude}{{{_rules(inner, depth + 1)}}}\n")
             elif rule.lower_at_keyword in _KEYFRAMES:
-                # Their names are the whole page's; in a layer they do not replace its own.
+                # Their names are global to the page; in a layer they do not replace the page's own.
                 kept.append(f"@layer wk{{@{rule.lower_at_keyword}{prelude}{{{_frames(inner)}}}}}\n")
     return "".join(kept)
 
@@ -242,7 +242,7 @@ def _frames(rules: Iterable[Any]) -> str:
 
 
 def _selectors(prelude: list[Any]) -> str:
-    """A list of selectors, each below the scope. A relative one (``~ p``) would reach what is beside the output."""
+    """A list of selectors, each below the scope. A relative one (``~ p``) would reach siblings of the output."""
     import tinycss2
 
     parts: list[list[Any]] = [[]]

@@ -1,4 +1,4 @@
-"""Text for terminals and for front ends that understand their colours."""
+"""Text for terminals, and for front ends that understand terminal colours."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _BEGUN = re.compile(r"\x1b(?:\[[0-9;:]{0,40})?\Z")
 
 
 def defused(text: str) -> str:
-    """The text without control sequences other than harmless ones: what they consisted of is shown."""
+    """The text with all but harmless control sequences made visible instead of effective."""
     if "\x1b" not in text and text.isascii():
         return text
     return _CONTROLS.sub(lambda found: found[1] or "", text)
 
 
 def defused_error(content: Mapping[str, Any]) -> dict[str, Any]:
-    """An exception as messages have it: its name, its text, the lines of its traceback."""
+    """An error message's content, defused: name, text and traceback lines."""
     lines = content.get("traceback")
     traceback = [defused(line) for line in lines if isinstance(line, str)] if isinstance(lines, list) else []
     named = {key: defused(str(content.get(key, ""))) for key in ("ename", "evalue")}
@@ -35,7 +35,7 @@ class StreamFilter:
         self._held = ""
 
     def write(self, text: str) -> str:
-        """The next piece, as far as it can be judged; a sequence that never ends is never shown."""
+        """The next piece, as far as it is complete; a sequence that never ends is never shown."""
         text, self._held = self._held + text, ""
         begun = _BEGUN.search(text, max(0, len(text) - 50)) if "\x1b" in text[-50:] else None
         if begun is not None:

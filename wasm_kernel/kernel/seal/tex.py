@@ -1,4 +1,4 @@
-"""TeX, as MathJax in a page understands it, without what reaches beyond mathematics."""
+"""TeX as MathJax understands it, without commands that do more than mathematics."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ _COMMAND = re.compile(rf"\\(?=(?:{_REACHING})(?![A-Za-z]))")
 
 
 def defused(text: str) -> str:
-    """The text with those commands shown instead of obeyed."""
+    """The text with those commands shown rather than executed."""
     return _COMMAND.sub("\N{REVERSE SOLIDUS OPERATOR}", text) if "\\" in text else text

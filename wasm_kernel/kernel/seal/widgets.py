@@ -1,4 +1,4 @@
-"""Widgets of the guest's: those of ipywidgets itself, with every trait that the page takes for more than text checked.
+"""The guest's widgets: only those of ipywidgets itself, with every trait checked that the page uses as more than text.
 
 A front end creates the model and the view that a state names. So a model has the view that is its own and keeps it, and
 links between traits, which front ends follow by themselves, do not lead into traits that are checked here.
@@ -20,7 +20,7 @@ from wasm_kernel.kernel.seal import markup, stylesheets, tex
 State = dict[str, Any]
 _BASE, _CONTROLS, _OUTPUT = "@jupyter-widgets/base", "@jupyter-widgets/controls", "@jupyter-widgets/output"
 _CORE = (_BASE, _CONTROLS, _OUTPUT)
-# Models whose view has another name than their own, or that have none.
+# Models whose view is named differently, or that have no view.
 _VIEWS: dict[str, str | None] = {
     "BoundedFloatTextModel": "FloatTextView",
     "BoundedIntTextModel": "IntTextView",
@@ -43,16 +43,16 @@ _VERSION = re.compile(r"[\^~]?\d{1,4}\.\d{1,4}\.\d{1,4}")
 _NAME = re.compile(r"[A-Za-z]{1,60}")
 _CLASS_NAME = re.compile(r"[A-Za-z_][\w-]{0,100}")
 _FORMAT = re.compile(r"[\w.+-]{1,40}")
-# What is wrong with these is in the error's text, which a click shows as HTML: how numbers look, the names of pictures.
+# A bad value of these ends up in an error message that a click shows as HTML: number formats, names of icons.
 _SPELLING = {
     **dict.fromkeys(("format", "readout_format"), re.compile(r"[\w .,:;+()$#%~^=*-]{0,40}")),
     "icon": re.compile(r"[\w -]{0,100}"),
 }
-_OF_ERRORS = ("msg", "error")  # what the model that stands for a broken one shows as HTML; no other has such traits
+_OF_ERRORS = ("msg", "error")  # the model that replaces a broken one shows these as HTML; no other has such traits
 _MEDIA = ("ImageModel", "AudioModel", "VideoModel")
 _HTML = ("HTMLModel", "HTMLMathModel")
 _LINKS = ("LinkModel", "DirectionalLinkModel")
-# Where a link between traits may not lead: what is sent there is never seen here.
+# Traits that a link must not target: what is sent there bypasses these checks.
 _CHECKED_MODELS = (*_HTML, *_MEDIA, "LabelModel", "OutputModel", "LayoutModel")
 _CHECKED_TRAITS = (
     *("description", "description_allow_html", "layout", "style", "children", "outputs", "icons"),
@@ -64,7 +64,7 @@ _MOST_REFUSED = 1000
 
 @dataclass
 class _Model:
-    """What is known of an open widget."""
+    """What we know about an open widget."""
 
     name: str
     allows_html: bool = False
@@ -72,7 +72,7 @@ class _Model:
 
 
 class NotCore(ValueError):
-    """A widget of another module than ipywidgets' own; its text says which."""
+    """A widget from another module than ipywidgets' own; the message names the module."""
 
 
 class Widgets:
@@ -81,11 +81,11 @@ class Widgets:
     def __init__(self, sealed_output: Callable[[Any], Any]) -> None:
         self._sealed_output = sealed_output  # of the Output widget
         self._models: dict[str, _Model] = {}
-        self._left: dict[str, _Model] = {}  # of guests that are gone: pages may still have them
+        self._left: dict[str, _Model] = {}  # of earlier guests: pages may still have them
         self._refused: dict[str, str] = {}
 
     def forget(self) -> None:
-        """The guest has none any more."""
+        """The guest has no widgets any more."""
         self._left |= self._models
         self._models.clear()
         self._refused.clear()
@@ -109,7 +109,7 @@ class Widgets:
         return self._checked(self._models[comm_id], dict(state), buffered)
 
     def described(self, comm_id: str, state: Mapping[str, Any], buffered: Collection[str]) -> State:
-        """The state of a widget for a page that was loaded anew. `NotCore` if it is not what other pages have."""
+        """A widget's state for a reloaded page. `NotCore` if it is not what other pages have."""
         model = _model(state)
         sealed = self._checked(model, dict(state), buffered)
         if (self._models.get(comm_id) or self._left.get(comm_id) or model) != model:
@@ -126,7 +126,7 @@ class Widgets:
         return self._checked(model, {k: v for k, v in state.items() if k not in _PINNED}, buffered)
 
     def is_open(self, comm_id: str) -> bool:
-        """Whether it is a widget that was opened."""
+        """Whether a widget with this id is open."""
         return comm_id in self._models
 
     def _checked(self, model: _Model, kept: State, buffered: Collection[str]) -> State:
@@ -153,13 +153,13 @@ class Widgets:
         return kept
 
     def closed(self, comm_id: str) -> None:
-        """A widget is gone."""
+        """A widget was closed."""
         self._models.pop(comm_id, None)
         self._left.pop(comm_id, None)
         self._refused.pop(comm_id, None)
 
     def media_stay(self, comm_id: str, buffers: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        """The bytes of pictures and sounds; what leads elsewhere becomes nothing."""
+        """The bytes of pictures and audio; anything that refers elsewhere becomes empty."""
         model = self._models.get(comm_id)
         if model is None or model.name not in _MEDIA:
             return buffers
@@ -210,7 +210,7 @@ def _check_html(model: _Model, state: State) -> None:
     if "description_allow_html" in state:
         allows = state["description_allow_html"] is True
         if allows and not model.allows_html and "description" not in state:
-            state["description_allow_html"] = False  # what is shown was checked as text
+            state["description_allow_html"] = False  # it was checked as text only
         else:
             model.allows_html = allows
     if "description" in state:
@@ -230,13 +230,13 @@ def _sealed(value: Any, seal: Callable[[str], str]) -> str:
 
 
 def _check_media(model: _Model, state: State, buffered: Collection[str]) -> None:
-    """Pictures, sounds and films: their bytes, or an address that holds them itself."""
+    """Pictures, audio and video: their bytes, or a data: URL that contains them."""
     if model.name not in _MEDIA:
         return
     given = state.get("format", model.format)
     becomes_address = given == "url" and model.format != "url" and "value" not in state and "value" not in buffered
     if not isinstance(given, str) or not _FORMAT.fullmatch(given) or becomes_address:
-        state.pop("format", None)  # an address must not be made of what came as a picture
+        state.pop("format", None)  # bytes that came as a picture must not become a URL
         return
     model.format = given
     if "value" in state:
@@ -245,7 +245,7 @@ def _check_media(model: _Model, state: State, buffered: Collection[str]) -> None
 
 
 def _is_medium(model: _Model, value: bytes) -> bool:
-    """Whether it is the picture, the sound or the film itself, or its address is."""
+    """Whether a value is the media itself, or a URL that contains it."""
     if model.format == "url":
         return markup.is_media(value[:2000].decode("ascii", "replace"))
     return not markup.is_playlist(value)
@@ -256,7 +256,7 @@ def _is_spelled(trait: str, value: Any) -> bool:
 
 
 def _icons(value: Any) -> list[str]:
-    """The names of pictures, each of which becomes names of classes."""
+    """The names of icons, each of which becomes class names."""
     names = value if isinstance(value, list | tuple) else []
     return [
         name if _is_spelled("icon", name) and not any(map(markup.is_reserved, name.split())) else "" for name in names

@@ -1,0 +1,69 @@
+"""One job at a time, on one thread; no guest is needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from wasm_kernel import SandboxBusy, SandboxClosed
+from wasm_kernel.host.runtime.job_thread import Job, JobThread
+
+
+class Scene:
+    """A thread, and what it was asked to do between jobs and at the end."""
+
+    def __init__(self) -> None:
+        self.settled, self.finished = threading.Semaphore(0), threading.Event()
+        self.thread = JobThread()
+        self.thread.start(self.settled.release, self.finished.set)
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    made = Scene()
+    yield made
+    made.thread.close(5)
+
+
+def test_results_and_exceptions_come_back_to_who_waits(scene: Scene) -> None:
+    assert scene.thread.wait(lambda: threading.current_thread().name) == "wasm-kernel-sandbox"
+    with pytest.raises(ZeroDivisionError):
+        scene.thread.wait(lambda: 1 // 0)
+    assert scene.thread.wait(lambda: 7) == 7, "it goes on"
+
+
+def test_a_second_job_is_refused_while_one_is_done(scene: Scene) -> None:
+    began, end, delivered = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        end.wait(5)
+
+    scene.thread.submit(Job(work, lambda kind, value: delivered.set()))
+    assert began.wait(5)
+    with pytest.raises(SandboxBusy):
+        scene.thread.wait(lambda: 1)
+    assert scene.thread.interrupt(), "something is under way"
+    end.set()
+    assert delivered.wait(5)
+    assert scene.thread.wait(lambda: 1) == 1
+    assert not scene.thread.interrupt()
+
+
+def test_it_settles_after_every_job_when_the_result_is_delivered(scene: Scene) -> None:
+    order: list[str] = []
+    scene.thread._settle = lambda: (order.append("settled"), scene.settled.release())[1]
+    scene.thread.submit(Job(lambda: order.append("worked"), lambda kind, value: order.append(kind)))
+    assert scene.settled.acquire(timeout=60)
+    assert order == ["worked", "done", "settled"]
+
+
+def test_closing(scene: Scene) -> None:
+    scene.thread.close(5)
+    scene.thread.close(5)
+    assert scene.finished.is_set()
+    with pytest.raises(SandboxClosed):
+        scene.thread.wait(lambda: 1)
+    assert not scene.thread.interrupt()

@@ -1,0 +1,248 @@
+"""Memory is kept page by page and comes back exactly, by each of the three ways to find what was written."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from wasm_kernel.host.runtime import mappings, pagescan
+from wasm_kernel.host.runtime.base_memory import BaseMemory
+from wasm_kernel.host.runtime.memory import CHUNK, PAGES, CapturedMemory, GuestMemory
+
+PAGE = mmap.PAGESIZE
+BASE = 12 * CHUNK
+SIZE = 40 * CHUNK
+
+
+class Live:
+    """Stands for a wasm instance's linear memory: zeroed, private, writable."""
+
+    def __init__(self) -> None:
+        self._map = mmap.mmap(-1, SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._anchor = ctypes.c_char.from_buffer(self._map)
+        self.address = ctypes.addressof(self._anchor)
+
+    def write(self, at: int, data: bytes) -> None:
+        ctypes.memmove(self.address + at, data, len(data))
+
+    def bytes(self) -> bytes:
+        return ctypes.string_at(self.address, SIZE)
+
+    def close(self) -> None:
+        del self._anchor
+        self._map.close()
+
+
+@pytest.fixture(params=["scan", "pagemap", "compare", "few mappings"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "few mappings":
+        monkeypatch.setattr(mappings, "MOST_MAPPINGS", 6)
+        return str(request.param)
+    if request.param != "scan":
+        monkeypatch.setattr(pagescan, "can_scan", False)
+    if request.param == "compare":
+        monkeypatch.setattr(pagescan, "can_read_pagemap", False)
+    elif not getattr(pagescan, f"can_{'scan' if request.param == 'scan' else 'read_pagemap'}"):
+        pytest.skip(f"this kernel has no {request.param}")
+    return str(request.param)
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Iterator[BaseMemory]:
+    path = tmp_path / "base.mem"
+    path.write_bytes(random.Random(1).randbytes(BASE))
+    yield BaseMemory(path)
+
+
+def _attached(state: GuestMemory) -> Live:
+    live = Live()
+    state.attach(live.address)
+    return live
+
+
+def test_what_was_kept_comes_back_and_what_was_not_does_not(base: BaseMemory, way: str) -> None:
+    state = GuestMemory(base)
+    live = _attached(state)
+    live.write(5, b"one page of the base")
+    live.write(BASE + 7, b"beyond the base")
+    live.write(20 * CHUNK, b"\x07" * (3 * CHUNK))
+    state.keep(live.address, SIZE)
+    kept = live.bytes()
+    live.write(5, b"lost")
+    live.write(30 * CHUNK, b"lost as well")
+    again = _attached(state)
+    assert again.bytes() == kept
+    again.close()
+    live.close()
+    state.close()
+
+
+def test_a_reset_goes_back_to_the_base(base: BaseMemory, way: str) -> None:
+    state = GuestMemory(base)
+    live = _attached(state)
+    before = live.bytes()
+    live.write(0, b"x" * (2 * CHUNK))
+    state.keep(live.address, SIZE)
+    live.close()
+    state.reset()
+    live = _attached(state)
+    assert live.bytes() == before
+    live.close()
+    state.close()
+
+
+_writes = st.lists(
+    st.lists(
+        st.tuples(
+            st.integers(0, SIZE - 1), st.sampled_from([1, 9, PAGE, 3 * PAGE, CHUNK, 2 * CHUNK + 5]), st.integers(0, 255)
+        ),
+        max_size=6,
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rounds=_writes, seed=st.integers(0, 3))
+def test_any_sequence_of_turns_and_rollbacks_equals_a_plain_copy(
+    base: BaseMemory, way: str, rounds: list[list[tuple[int, int, int]]], seed: int
+) -> None:
+    choose = random.Random(seed)
+    state = GuestMemory(base)
+    live = _attached(state)
+    model = live.bytes()
+    for writes in rounds:
+        for at, length, value in writes:
+            live.write(at, bytes([value]) * min(length, SIZE - at))
+        if choose.random() < 0.3:  # a trap: a fresh instance gets what was kept
+            live.close()
+            live = _attached(state)
+        else:
+            state.keep(live.address, SIZE)
+            model = live.bytes()
+        assert live.bytes() == model
+    live.close()
+    state.close()
+
+
+def test_pages_that_rest_are_mapped_and_stay_right(base: BaseMemory) -> None:
+    state = GuestMemory(base)
+    live = _attached(state)
+    for i in range(0, 600, 2):  # many single pages
+        live.write(i * PAGE, i.to_bytes(2, "little"))
+    for _ in range(40):
+        state.keep(live.address, SIZE)
+    expected = live.bytes()
+    assert len(state.written(live.address, SIZE)) < 50, "resting pages should have been given back"
+    again = _attached(state)
+    assert again.bytes() == expected
+    again.close()
+    live.close()
+    state.close()
+
+
+def test_large_data_is_not_held_twice(base: BaseMemory) -> None:
+    state = GuestMemory(base)
+    live = _attached(state)
+    live.write(15 * CHUNK, b"\x05" * (20 * CHUNK))
+    state.keep(live.address, SIZE)
+    private = sum(end - start for start, end in state.written(live.address, SIZE))
+    assert private < 2 * CHUNK
+    live.close()
+    state.close()
+
+
+def test_zeros_take_no_room(base: BaseMemory) -> None:
+    """What the guest freed is filled with zeros before a snapshot."""
+    state = GuestMemory(base)
+    live = _attached(state)
+    live.write(15 * CHUNK, b"\x05" * (20 * CHUNK))
+    state.keep(live.address, SIZE)
+    state.capture((), everything=True)
+    live.write(15 * CHUNK, bytes(20 * CHUNK))
+    live.write(18 * CHUNK + 3, b"not all")
+    live.write(2 * CHUNK, bytes(3 * CHUNK))  # other than the base
+    state.keep(live.address, SIZE)
+    captured = state.capture(())
+    contents = [later.read(n * PAGES, PAGES) for n, later in captured.whole]
+    contents += [later.read(n, 1) for n, later in captured.pages]
+    assert sum(map(len, filter(None, contents))) <= 4 * CHUNK, "zeros beyond the base are not stored"
+    assert os.fstat(state._overlay.fd).st_blocks * 512 < 3 * CHUNK, "it was given back"
+    live.write(16 * CHUNK, b"again")
+    state.keep(live.address, SIZE)
+    again = _attached(state)
+    assert again.bytes() == live.bytes()
+    again.close()
+    live.close()
+    state.close()
+
+
+def test_two_captures_become_one() -> None:
+    """The later one counts, as far as it goes."""
+    before = CapturedMemory(
+        1, False, [(0, b"a"), (1, b"a"), (2, b"a")], [(3 * PAGES, b"a"), (3 * PAGES + 1, b"a"), (4 * PAGES, b"a")]
+    )
+    after = CapturedMemory(
+        2, False, [(0, b"b"), (4, None)], [(1 * PAGES + n, b"b") for n in range(PAGES)] + [(3 * PAGES, None)]
+    )
+    after.take_over(before)
+    assert after.size == 2
+    assert sorted(after.whole) == [(0, b"b"), (2, b"a"), (4, None)]
+    expected = [(PAGES + n, b"b") for n in range(PAGES)] + [(3 * PAGES, None), (3 * PAGES + 1, b"a")]
+    assert sorted(after.pages, key=lambda item: item[0]) == expected
+    whole = CapturedMemory(3, True, [(7, b"c")])
+    whole.take_over(after)
+    assert (whole.whole, whole.pages, whole.everything) == ([(7, b"c")], [], True)
+
+
+def _applied(base: BaseMemory, before: bytes, captured: CapturedMemory) -> bytes:
+    """What a memory is after what was captured."""
+    original = Path(f"/proc/self/fd/{base.fd}").read_bytes().ljust(SIZE, b"\0")
+    content = bytearray(original if captured.everything else before)
+    for parts, pages in ((captured.whole, PAGES), (captured.pages, 1)):
+        for number, later in parts:
+            start, end = number * pages * PAGE, (number + 1) * pages * PAGE
+            found = later.read(number * pages, pages)
+            content[start:end] = original[start:end] if found is None else found
+    return bytes(content)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rounds=_writes, seed=st.integers(0, 1000))
+def test_a_capture_reads_what_was_there_however_late(
+    base: BaseMemory, rounds: list[list[tuple[int, int, int]]], seed: int
+) -> None:
+    choose = random.Random(seed)
+    state = GuestMemory(base)
+    live = _attached(state)
+    state.keep(live.address, SIZE)
+    captures = [state.capture((), everything=True)]
+    expected = [live.bytes()]
+    for writes in rounds:
+        for at, length, value in writes:
+            live.write(at, bytes([value]) * min(length, SIZE - at))
+        if choose.random() < 0.2:
+            live.close()
+            state.reset()
+            live = _attached(state)
+        state.keep(live.address, SIZE)
+        split = {n // PAGES for n, _ in captures[-1].pages}
+        captures.append(state.capture(split, everything=choose.random() < 0.2))
+        expected.append(live.bytes())
+        if len(captures) > 2 and choose.random() < 0.3:  # as when cells follow each other fast
+            captures[-1].take_over(captures[-2])
+            del captures[-2], expected[-2]
+    live.close()
+    state.close()
+    now = b""
+    for captured, then in zip(captures, expected, strict=True):
+        now = _applied(base, now, captured)
+        assert now == then

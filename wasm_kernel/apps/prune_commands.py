@@ -1,0 +1,170 @@
+"""What `wasm-kernel prune` and `wasm-kernel sessions delete` do: show what would go, ask, and do it."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from wasm_kernel.apps.cli_output import age, complain, counted, progress, short_ids, show_json, table
+from wasm_kernel.apps.cli_parser import (
+    DONE,
+    FAILED,
+    NOTHING,
+    NotThere,
+    agreed,
+    check_consent,
+    quiet,
+    root_of,
+    session_of,
+)
+from wasm_kernel.apps.session_commands import PROBLEMS
+from wasm_kernel.model.prune_report import PruneReport
+from wasm_kernel.model.records import is_uuid
+from wasm_kernel.model.retention import Plan, RetentionPolicy, plan_asked_for
+from wasm_kernel.model.units import format_size
+from wasm_kernel.sessions.housekeeping import (
+    HousePlan,
+    carry_out,
+    foreseen,
+    plan_housekeeping,
+    plan_removal,
+    report,
+)
+from wasm_kernel.sessions.inventory import survey
+
+_REASONS = {
+    "max_age_hours": "unused for too long",
+    "max_sessions": "too many sessions",
+    "max_total_bytes": "too much space in total",
+    "min_free_bytes": "too little free disk",
+}
+_WITHOUT_AGE = ("no_metadata", "corrupted_metadata")
+
+
+def delete_command(options: argparse.Namespace) -> int:
+    """Delete sessions by their ids."""
+    root = root_of(options)
+    check_consent(options)
+    wanted, unknown = _known(root, options.sessions)
+    planned = _plan_deletion(root, wanted)
+    going = planned.sessions.remove
+    question = f"Delete {counted(len(going), 'session')}, {format_size(planned.reclaimed_bytes)}?"
+    if going and not options.dry_run and not agreed(options, question):
+        return FAILED
+    result = foreseen(planned) if options.dry_run else carry_out(root, planned, quiet())
+    odd = {
+        d.session_id: f"session {d.session_id} cannot be deleted ({PROBLEMS[d.reason]}); remove it by hand"
+        for d in planned.sessions.skip
+    }
+    result = replace(result, errors={**unknown, **odd, **result.errors})
+    _show_report(report(planned, result), options)
+    if not wanted:
+        return NOTHING
+    return FAILED if result.errors or result.live_sessions or result.changed_sessions else DONE
+
+
+def _known(root: Path, given: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Ids of sessions that exist, each once, and errors for those that do not."""
+    found: dict[str, None] = {}
+    unknown: dict[str, str] = {}
+    for name in given:
+        try:
+            found[session_of(root, name)] = None
+        except NotThere as e:
+            unknown[name] = str(e)
+    return list(found), unknown
+
+
+def _plan_deletion(root: Path, wanted: list[str]) -> HousePlan:
+    """Plan to delete these sessions, each only if it stays as it is now."""
+    found = survey(root, named=True)
+    facts = [f for f in found.sessions if f.session_id in wanted]
+    stamps = {**dict.fromkeys(wanted, ""), **{f.session_id: f.stamp for f in facts}}
+    # Without metadata a session has no age, but here its age does not matter.
+    judged = [replace(f, problem="") if f.problem in _WITHOUT_AGE else f for f in facts]
+    decided = plan_asked_for(Plan(), judged, stamps, (), datetime.now(UTC))
+    return replace(plan_removal(root, decided), found=found)
+
+
+def prune_command(options: argparse.Namespace) -> int:
+    """Delete sessions by a policy."""
+    check_consent(options)
+    root = root_of(options)
+    policy = _policy(root, options)
+    if not policy.is_bounded:
+        complain(
+            "without a bound no session is deleted; give --older-than, --max-sessions, --max-total or --min-free",
+            NOTHING,
+        )
+    with progress("Looking at sessions"):
+        planned = plan_housekeeping(root, policy, max_deletions=options.max_deletions, archive_to=options.archive)
+    any_goes = bool(planned.sessions.remove or planned.forget)
+    if planned.sessions.remove and (not options.json if options.dry_run else not options.yes):
+        _show_plan(planned.sessions)
+    if options.dry_run:
+        result = foreseen(planned)
+    elif any_goes and not agreed(options, _question(planned)):
+        return FAILED
+    else:
+        with progress("Deleting") as update:
+            result = carry_out(root, planned, quiet(), on_progress=update)
+    _show_report(report(planned, result), options)
+    if result.errors:
+        return FAILED
+    return DONE if any_goes else NOTHING
+
+
+def _policy(root: Path, options: argparse.Namespace) -> RetentionPolicy:
+    return RetentionPolicy(
+        max_age_hours=None if options.older_than is None else options.older_than / 3600,
+        max_sessions=options.max_sessions,
+        max_total_bytes=options.max_total,
+        min_free_bytes=options.min_free,
+        keep=frozenset(name if is_uuid(name) else session_of(root, name) for name in options.keep),
+    )
+
+
+def _question(planned: HousePlan) -> str:
+    verb = "Delete" if planned.archive_to is None else "Archive and delete"
+    return f"{verb} {counted(len(planned.sessions.remove), 'session')}, {format_size(planned.reclaimed_bytes)}?"
+
+
+def _show_plan(decided: Plan) -> None:
+    shown = short_ids(d.session_id for d in decided.remove)
+    now = datetime.now(UTC)
+    rows = [
+        (
+            shown[d.session_id],
+            age(now - timedelta(hours=d.age_hours)),
+            format_size(d.size_bytes),
+            _REASONS.get(d.reason, d.reason),
+        )
+        for d in decided.remove
+    ]
+    table(("session", "last used", "size", "why"), rows, numbers=(2,))
+
+
+def _show_report(result: PruneReport, options: argparse.Namespace) -> None:
+    """What was deleted, what was not, and why."""
+    if options.json:
+        show_json(result)
+        return
+    for name, text in result["errors"].items():
+        complain(text if name in text else f"session {name}: {text}", FAILED)
+    totals = result["totals"]
+    parts = [
+        f"{'Would delete' if options.dry_run else 'Deleted'} {counted(totals['removed'], 'session')}, "
+        f"{format_size(totals['reclaimed_bytes'])}"
+    ]
+    for count, what in (
+        (sum(s["action"] == "forget" for s in result["sessions"]), "deleted earlier, now their snapshots too"),
+        (totals["skipped"], "cannot be judged (see `wasm-kernel sessions repair`)"),
+        (totals["live"], "in use, left alone"),
+        (len(result["changed"]), "used just now, left alone"),
+        (totals["errors"], "failed"),
+    ):
+        if count:
+            parts.append(f"{count} {what}")
+    print("; ".join(parts) + ".")

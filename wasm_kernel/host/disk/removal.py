@@ -1,0 +1,179 @@
+"""Remove a session: it is renamed out of sight, then deleted, so that it is whole or absent at every moment."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from wasm_kernel.errors import MountInside
+from wasm_kernel.host.disk import tombstones
+from wasm_kernel.host.disk.locks import forget_lock, gate, is_live, state_folder
+from wasm_kernel.host.disk.packages import INSTALLING, PACKAGES
+from wasm_kernel.host.files import delete_tree
+from wasm_kernel.host.files.workspace_survey import METADATA_NAME
+from wasm_kernel.model.names import STATE_FOLDER
+
+# Folders below the state folder that hold a folder per session, named by its id: they go with it.
+_SNAPSHOTS = "snapshots/manifests"
+BELONGINGS = (PACKAGES, "history", _SNAPSHOTS)
+_OURS = re.compile(re.escape(METADATA_NAME) + r"\.([0-9a-f]{12}|upload-[0-9a-f]{16})\Z")
+
+
+class Bin:
+    """Where one process puts what it deletes: out of sight, and locked, so that nobody else deletes there too.
+
+    What a killed process leaves in its bin is thrown into the bin of whoever comes next.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        trash = state_folder(root) / "trash"
+        self.path = f"{trash}/{secrets.token_hex(8)}"
+        with gate(root, exclusive=False):  # nobody looks for leftovers between the folder and its lock
+            trash.mkdir(exist_ok=True)
+            os.mkdir(self.path)  # noqa: PTH102
+            self._handle = _lock_folder(self.path)
+
+    def __enter__(self) -> Bin:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        with contextlib.suppress(OSError):  # what does not go now is a leftover for the next prune
+            delete_tree.remove(self.path)
+        os.close(self._handle)
+
+    def take(self, session_id: str, *, keep_snapshots: bool = False) -> str | None:
+        """Move a session's folder here, at once, and what belongs to it; where it is now, or None if there is none.
+
+        The caller holds the session's lock, or the gate exclusively. Plain strings: a prune calls this thousands of
+        times.
+        """
+        folder = f"{self._root}/{session_id}"
+        try:
+            info = os.lstat(folder)
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISDIR(info.st_mode):
+            raise NotADirectoryError(f"{session_id} is a link or a file, not a folder; it is left alone")
+        target = f"{self.path}/{session_id}"
+        os.rename(folder, target)  # noqa: PTH104
+        for number, kind in enumerate(BELONGINGS):
+            if keep_snapshots and kind == _SNAPSHOTS:
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(self._belonging(kind, session_id), f"{target}.{number}")  # noqa: PTH104 - no id has a dot
+        return target
+
+    def _belonging(self, kind: str, session_id: str) -> str:
+        return f"{self._root}/{STATE_FOLDER}/{kind}/{session_id}"
+
+    def destroy(self, session_id: str) -> None:
+        """Delete a session that was taken. What cannot be deleted goes back to its place, if nobody took that."""
+        aside = f"{self.path}/{session_id}"
+        try:
+            # Without its metadata it would pass for one from before there was metadata, which is never deleted.
+            delete_tree.remove(aside, last=METADATA_NAME)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.rename(aside, self._root / session_id)  # noqa: PTH104
+                for number, kind in enumerate(BELONGINGS):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.rename(f"{aside}.{number}", self._belonging(kind, session_id))  # noqa: PTH104
+            raise
+
+    def collect_leftovers(self) -> None:
+        """Throw in what killed processes left: half-made sessions, bins, belongings. Forgets locks of nothing.
+
+        The caller holds the gate exclusively, so nobody is about to begin.
+        """
+        state = self._root / STATE_FOLDER
+        buried = tombstones.names(self._root)
+        for name in _names(state / "new"):
+            if not is_live(self._root, name.partition(".")[0]):
+                self._throw_in(state / "new" / name)
+        for kind in BELONGINGS:
+            for name in _names(state / kind):
+                if kind == _SNAPSHOTS and name in buried:
+                    continue
+                if not os.path.lexists(self._root / name) and not is_live(self._root, name):
+                    self._throw_in(state / kind / name)
+        for name in _names(state / INSTALLING):
+            with contextlib.suppress(OSError):
+                os.close(_lock_folder(str(state / INSTALLING / name)))
+                self._throw_in(state / INSTALLING / name)
+        for name in _names(state / "trash"):
+            with contextlib.suppress(BlockingIOError, NotADirectoryError, FileNotFoundError):  # or just emptied
+                os.close(_lock_folder(str(state / "trash" / name)))
+                self._throw_in(state / "trash" / name)
+            if (state / "trash" / name).is_file():
+                self._throw_in(state / "trash" / name)
+        for name in _names(state / "locks"):
+            if not (self._root / name).exists() and not is_live(self._root, name):
+                forget_lock(self._root, name)
+
+    def _throw_in(self, path: Path) -> None:
+        with contextlib.suppress(OSError):
+            os.rename(path, f"{self.path}/{secrets.token_hex(8)}")  # noqa: PTH104
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208
+    except FileNotFoundError:
+        return []
+
+
+def _lock_folder(path: str) -> int:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def remove_session(root: Path, session_id: str, *, keep_snapshots: bool = False) -> bool:
+    """Delete a session whose lock the caller holds; whether there was one.
+
+    ``keep_snapshots``: they stay as long as its tombstone, which the caller has set.
+    """
+    if session_id in mounted_in(root):
+        raise MountInside(f"another file system is mounted inside session {session_id}; unmount it first")
+    with Bin(root) as place:
+        if place.take(session_id, keep_snapshots=keep_snapshots) is None:
+            return False
+        place.destroy(session_id)
+    return True
+
+
+def mounted_in(root: Path) -> set[str]:
+    """The names of folders below a root in which, or at which, something is mounted."""
+    import psutil
+
+    above = os.path.realpath(root) + "/"
+    points = [partition.mountpoint for partition in psutil.disk_partitions(all=True)]
+    return {point[len(above) :].partition("/")[0] for point in points if point.startswith(above)}
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file is one that we write before it gets its name. The guest cannot make or see such a name."""
+    return _OURS.match(name) is not None
+
+
+def sweep_temporaries(paths: Iterable[str]) -> None:
+    """Delete temporary files whose writer is gone: a living one holds a lock on it."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path)  # noqa: PTH108
+            finally:
+                os.close(handle)

@@ -1,0 +1,117 @@
+"""Delete folders that a guest filled: however deep, without following links, without crossing into another file system.
+
+Nothing is deleted recursively: a tree a guest makes can be deeper than any recursion and any number of descriptors.
+Every folder found is moved up to the top and emptied there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from pathlib import Path
+
+from wasm_kernel.errors import MountInside
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ATTEMPTS = 5  # somebody may still put things there
+
+
+def remove(folder: str | Path, last: str = "", parent: int | None = None) -> None:
+    """Delete a folder, by its path or by its name in ``parent``. If that fails, the file ``last`` is still in it."""
+    aside = f"{folder}.{last}"
+    for attempt in range(_ATTEMPTS):
+        handle = os.open(folder, _FOLDER, dir_fd=parent)
+        try:
+            _empty(handle, last)
+        finally:
+            os.close(handle)
+        if last:
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(f"{folder}/{last}", aside)  # noqa: PTH104 - thousands of these calls in a prune
+        try:
+            os.rmdir(folder, dir_fd=parent)
+            break
+        except OSError as e:
+            if last:
+                with contextlib.suppress(FileNotFoundError):
+                    os.rename(aside, f"{folder}/{last}")  # noqa: PTH104
+            if e.errno != errno.ENOTEMPTY or attempt == _ATTEMPTS - 1:
+                raise
+    if last:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(aside)  # noqa: PTH108
+
+
+def empty(folder: str | Path) -> None:
+    """Delete everything in a folder."""
+    handle = os.open(folder, _FOLDER)
+    try:
+        _empty(handle)
+    finally:
+        os.close(handle)
+
+
+def _empty(top: int, but: str = "") -> None:
+    device = -1
+    stuck = 0
+    while stuck < _ATTEMPTS:
+        with os.scandir(top) as entries:
+            found = [entry for entry in entries if entry.name != but]
+        folders = [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
+        for entry in found:
+            if not entry.is_dir(follow_symlinks=False):
+                _unlink(entry.name, top)
+        if not folders:
+            return  # what somebody puts there meanwhile, the caller sees when it deletes the folder
+        stuck += 1
+        device = os.fstat(top).st_dev if device < 0 else device
+        for name in folders:
+            inner = _open(name, top)
+            try:
+                if os.fstat(inner).st_dev != device:
+                    raise MountInside(f"another file system is mounted at {name!r}; unmount it first")
+                _flatten(inner, top)
+            finally:
+                os.close(inner)
+            with contextlib.suppress(OSError):  # something was put there meanwhile: the next round finds it
+                os.rmdir(name, dir_fd=top)
+                stuck = 0
+
+
+def _flatten(folder: int, top: int) -> None:
+    """Delete the files of a folder, and move its folders to the top."""
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            try:
+                os.rename(entry.name, secrets.token_hex(12), src_dir_fd=folder, dst_dir_fd=top)
+            except PermissionError:  # it, or what holds it, is read-only
+                os.fchmod(folder, 0o700)
+                os.chmod(entry.name, 0o700, dir_fd=folder)
+                os.rename(entry.name, secrets.token_hex(12), src_dir_fd=folder, dst_dir_fd=top)
+            except OSError as e:
+                if e.errno in (errno.EBUSY, errno.EXDEV):
+                    raise MountInside(f"another file system is mounted at {entry.name!r}; unmount it first") from None
+                raise
+        else:
+            _unlink(entry.name, folder)
+
+
+def _unlink(name: str, folder: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        try:
+            os.unlink(name, dir_fd=folder)
+        except PermissionError:  # the folder is read-only
+            os.fchmod(folder, 0o700)
+            os.unlink(name, dir_fd=folder)
+
+
+def _open(name: str, folder: int) -> int:
+    try:
+        return os.open(name, _FOLDER, dir_fd=folder)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=folder)
+        return os.open(name, _FOLDER, dir_fd=folder)

@@ -1,0 +1,88 @@
+"""A file that is written piece by piece into a folder of the guest's, and appears there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import IO, Any
+
+from wasm_kernel.host.durable import PendingFile
+from wasm_kernel.model.names import METADATA_NAME
+
+BLOCK = 1 << 20
+TEMPORARY = f"{METADATA_NAME}.upload-"  # the guest cannot see such a name, in any folder
+
+
+class NewFile:
+    """A file being written, under a name that the guest cannot see until `finish`.
+
+    As a context manager it deletes the file unless that was finished.
+
+    Attributes:
+        size: The bytes written so far.
+    """
+
+    def __init__(self, folder: int, name: str, overwrite: bool) -> None:
+        self._folder, self._name, self._overwrite = folder, name, overwrite
+        self.size = 0
+        try:
+            self._pending = PendingFile(TEMPORARY, 0o666, folder=folder)
+        except BaseException:
+            os.close(folder)
+            raise
+        self._file: IO[bytes] | None = os.fdopen(self._pending.handle, "wb", closefd=False)
+
+    def __enter__(self) -> NewFile:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.discard()
+
+    def write(self, block: bytes | bytearray) -> None:
+        """Append bytes to the file."""
+        if self._file is None:
+            raise ValueError("the file is finished or discarded")
+        self.size += self._file.write(block)
+
+    def finish(self, modified_ns: int | None = None) -> os.stat_result:
+        """Make it durable and visible; its `stat` then."""
+        if self._file is None:
+            raise ValueError("the file is finished or discarded")
+        self._file.flush()
+        self._pending.sync()
+        if modified_ns is not None:
+            os.utime(self._pending.handle, ns=(modified_ns, modified_ns))
+        # The folder is not synced: there may be thousands of files, and a power cut takes away whole ones.
+        self._pending.publish(self._name, folder=self._folder, exclusive=not self._overwrite)
+        info = os.fstat(self._pending.handle)
+        self.discard()
+        return info
+
+    def discard(self) -> None:
+        """Delete it, unless it was finished."""
+        if self._file is None:
+            return
+        file, self._file = self._file, None
+        try:
+            with contextlib.suppress(OSError):  # what a full disk did not take
+                file.close()
+            with contextlib.suppress(OSError):
+                self._pending.discard()
+        finally:
+            os.close(self._folder)
+
+
+def blocks_of(data: Any) -> Iterator[bytes]:
+    """Text, bytes, an open file or an iterable of bytes, as blocks of a bounded size."""
+    if isinstance(data, str):
+        data = data.encode()
+    if isinstance(data, bytes | bytearray | memoryview):
+        view = memoryview(data).cast("B")
+        for start in range(0, len(view), BLOCK):
+            yield bytes(view[start : start + BLOCK])
+    elif hasattr(data, "read"):
+        while block := data.read(BLOCK):
+            yield block.encode() if isinstance(block, str) else block
+    else:
+        yield from data

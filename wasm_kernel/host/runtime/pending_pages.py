@@ -1,0 +1,83 @@
+"""A capture of a guest's memory, which copies nothing: it remembers which pages to read when there is time."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from wasm_kernel.host.runtime.base_memory import BaseMemory, EmptyBase
+from wasm_kernel.host.runtime.overlay import Overlay, PageReader
+from wasm_kernel.host.runtime.pages import PAGE, PAGES
+
+Part = tuple[int, "PendingPages"]  # the number of a chunk or a page, and where its content is read
+
+
+@dataclass
+class CapturedMemory:
+    """What changed in a memory, to be read when there is time.
+
+    Attributes:
+        size: Of the memory.
+        everything: Whether this is all that is not as in the base, rather than what changed since the last capture.
+        whole: Chunks by number, most of whose pages changed.
+        pages: Single pages by number: those that changed of a chunk known page by page, all of any other.
+    """
+
+    size: int
+    everything: bool = False
+    whole: list[Part] = field(default_factory=list)
+    pages: list[Part] = field(default_factory=list)
+
+    def take_over(self, before: CapturedMemory) -> None:
+        """Add what was captured ``before``, as far as it has not changed again since."""
+        if self.everything:
+            return
+        chunks, pages = {n for n, _ in self.whole}, {n for n, _ in self.pages}
+        split = {page // PAGES for page in pages}
+        self.whole = [item for item in before.whole if item[0] not in chunks and item[0] not in split] + self.whole
+        older = [item for item in before.pages if item[0] not in pages and item[0] // PAGES not in chunks]
+        self.pages = older + self.pages
+        self.everything = before.everything
+
+
+class PendingPages(PageReader):
+    """Reads pages as they were at a capture, even if the overlay has changed since."""
+
+    def __init__(self, overlay: Overlay, base: BaseMemory | EmptyBase, pages: Iterable[int]) -> None:
+        super().__init__(pages)
+        self._overlay, self._base = overlay, base
+        overlay.readers.add(self)
+
+    def read(self, first: int, count: int) -> bytes | None:
+        """Read a stretch of pages, once. None: they are as in the base, or zeros beyond it."""
+        overlay, aside = self._overlay, self.aside
+        numbers = range(first, first + count)
+        with overlay.lock:
+            self.unread.difference_update(numbers)
+            if overlay.has(first, count) and aside.keys().isdisjoint(numbers):
+                content = ctypes.string_at(overlay.view + first * PAGE, count * PAGE)
+            else:
+                found = [aside.pop(page) if page in aside else overlay.page(page) for page in numbers]
+                if not any(found):
+                    return None
+                content = b"".join(part or self._of_base(page, 1) for page, part in zip(numbers, found, strict=True))
+        return None if content == self._of_base(first, count) else content
+
+    def read_each(self, pages: Sequence[int]) -> list[bytes | None]:
+        """Single pages, as `read` gives them, in less time."""
+        overlay, aside = self._overlay, self.aside
+        with overlay.lock:
+            self.unread.difference_update(pages)
+            found = [aside.pop(page) if page in aside else overlay.page(page) for page in pages]
+        return [
+            None if content is None or content == self._of_base(page, 1) else content
+            for page, content in zip(pages, found, strict=True)
+        ]
+
+    def _of_base(self, page: int, count: int) -> bytes:
+        start, length = page * PAGE, count * PAGE
+        there = min(length, self._base.size - start)
+        if there == length:
+            return ctypes.string_at(self._base.view + start, length)
+        return (ctypes.string_at(self._base.view + start, there) if there > 0 else b"").ljust(length, b"\0")

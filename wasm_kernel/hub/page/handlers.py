@@ -1,0 +1,184 @@
+"""The operators' page: what all users have, what a policy would do, and doing it. HTML made here, by templates.
+
+Who may see it is decided by the hub (the scope ``access:services!service=…``) and once more here: administrators, and
+members of the groups in ``settings["operator_groups"]``. Reading is GET; what changes something is POST
+(`action_handlers`).
+
+Names of notebooks, titles and labels are the users', and may be hostile: templates escape all they are given, and no
+page may run a script or load anything but what is in ``static``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tornado import web
+
+from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.hub.page import chart, tables
+from wasm_kernel.hub.page.action_handlers import ConfirmPage, DonePage, DoPage
+from wasm_kernel.hub.page.base_handler import Page, StaticFile
+from wasm_kernel.hub.page.policy_form import FIELDS, settings_from
+from wasm_kernel.hub.page.rendering import STATIC
+from wasm_kernel.hub.page.request_memory import Memory, Tried
+from wasm_kernel.hub.service import Service
+from wasm_kernel.model.records import is_session_id
+
+
+def handlers(service: Service) -> list[tuple[Any, ...]]:
+    """The routes, relative to the service's prefix."""
+    given = {"service": service, "memory": Memory()}
+    return [
+        ("/?", SessionsPage, given),
+        ("users", UsersPage, given),
+        ("snapshots", SnapshotsPage, given),
+        ("policy", PolicyPage, given),
+        ("warnings", WarningsPage, given),
+        ("audit", AuditPage, given),
+        ("confirm", ConfirmPage, given),
+        ("do", DoPage, given),
+        ("done/([0-9a-zA-Z-]+)", DonePage, given),
+        ("static/(.*)", StaticFile, {"path": str(STATIC)}),
+    ]
+
+
+class SessionsPage(Page):
+    """Every session: searched, sorted, a page at a time."""
+
+    @web.authenticated
+    async def get(self) -> None:
+        """The page."""
+        census = await self.known()
+        of_user = self.argument("user")
+        if of_user and of_user not in census.users:
+            raise web.HTTPError(404, reason="The hub knows no such user")
+        rows = tables.found(census.sessions, self.argument("search"), of_user, self.argument("state"))
+        sort = self.argument("sort") or "-used"
+        samples = await asyncio.to_thread(self.service.history, of_user)
+        self.show(
+            "sessions.html",
+            census=census,
+            table=tables.cut(tables.ordered(rows, sort, tables.SESSION_KEYS, "-used"), self.number("page")),
+            found_bytes=sum(row.size_bytes for row in rows),
+            running=sum(user.user.running for user in census.users.values()),
+            sort=sort,
+            of_user=census.users.get(of_user),
+            rules=self.service.policies.rules(census.users[of_user].user) if of_user else None,
+            chart=chart.draw(samples),
+            warned={(w.user, w.session_id): w for w in self.service.warnings()},
+        )
+
+
+class UsersPage(Page):
+    """Every user, with the space they use."""
+
+    @web.authenticated
+    async def get(self) -> None:
+        """The page."""
+        census = await self.known()
+        words = self.argument("search").casefold().split()
+        users = [
+            user
+            for user in census.users.values()
+            if all(word in f"{user.name}\n{' '.join(user.user.groups)}".casefold() for word in words)
+        ]
+        sort = self.argument("sort") or "-size"
+        most = max((user.session_bytes + user.snapshot_bytes for user in users), default=0)
+        self.show(
+            "users.html",
+            census=census,
+            table=tables.cut(tables.ordered(users, sort, tables.USER_KEYS, "-size"), self.number("page")),
+            sort=sort,
+            most=most or 1,
+            last_used=tables.last_used,
+            rules_of=lambda user: self.service.policies.rules(user.user),
+        )
+
+
+class SnapshotsPage(Page):
+    """The snapshots of a session, or of a user."""
+
+    @web.authenticated
+    async def get(self) -> None:
+        """The page."""
+        user, session_id = self.argument("user"), self.argument("session")
+        if session_id and not is_session_id(session_id):
+            raise web.HTTPError(404, reason="There is no such session")
+        census = await self.known()
+        if user not in census.users:
+            raise web.HTTPError(404, reason="The hub knows no such user")
+        snapshots = await self.service.snapshots(user, session_id or None)
+        row = next((row for row in census.users[user].sessions if row.session_id == session_id), None)
+        names = {row.session_id: row for row in census.users[user].sessions}
+        self.show(
+            "snapshots.html",
+            of_user=census.users[user],
+            session_id=session_id,
+            row=row,
+            names=names,
+            table=tables.cut(snapshots, self.number("page")),
+            stored=sum(s.stored_bytes for s in snapshots),
+        )
+
+
+class PolicyPage(Page):
+    """What a policy would do: the configured ones, or one tried out."""
+
+    @web.authenticated
+    async def get(self) -> None:
+        """The page."""
+        given = {name: self.argument(name) for name, *_ in FIELDS if self.argument(name)}
+        whose, chosen = self.argument("users"), self.argument("policy")
+        tried, name, problem = None, "", ""
+        if chosen:
+            try:
+                policy = (
+                    None if chosen == "configured" else settings_from(given, archive=bool(self.argument("archive")))
+                )
+                users = whose.replace(",", " ").split() or None
+                tried = Tried(await self.service.plan(policy, users), policy, users)
+                name = self.memory.keep_plan(tried)
+            except ConfigurationError as e:
+                problem = str(e)
+                self.set_status(400)
+        census = await self.known()
+        rows = {(row.user, row.session_id): row for row in census.sessions} if tried else {}
+        self.show(
+            "policy.html",
+            fields=FIELDS,
+            given=given,
+            whose=whose,
+            chosen=chosen,
+            problem=problem,
+            tried=tried,
+            plan_name=name,
+            plan_snapshots=sum(len(user.snapshots) for user in tried.plan.users.values()) if tried else 0,
+            rows=rows,
+            table=tables.cut(tried.plan.remove, self.number("page")) if tried else None,
+        )
+
+
+class WarningsPage(Page):
+    """Sessions whose users were warned that they will be deleted."""
+
+    @web.authenticated
+    async def get(self) -> None:
+        """The page."""
+        census = await self.known()
+        rows = {(row.user, row.session_id): row for row in census.sessions}
+        self.show("warnings.html", table=tables.cut(self.service.warnings(), self.number("page")), rows=rows)
+
+
+class AuditPage(Page):
+    """Who did what."""
+
+    @web.authenticated
+    async def get(self) -> None:
+        """The page."""
+        page = self.number("page")
+        wanted: dict[str, Any] = {name: self.argument(name) for name in ("user", "action", "result")}
+        skipped = (page - 1) * tables.PAGE
+        entries, total = await asyncio.to_thread(self.service.audit, tables.PAGE, skipped, **wanted)
+        pages = max(1, -(-total // tables.PAGE))
+        self.show("audit.html", table=tables.Slice(entries, total, min(page, pages), pages), **wanted)

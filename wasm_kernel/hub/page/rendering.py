@@ -1,0 +1,81 @@
+"""How values look on the operators' page: templates, and untrusted text made harmless."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from wasm_kernel.hub.page import tables
+from wasm_kernel.model.units import format_age, format_duration, format_size
+
+STATIC = Path(__file__).parent / "static"
+_REASONS = {
+    "max_age_hours": "unused for too long",
+    "max_sessions": "too many",
+    "max_total_bytes": "too much space",
+    "min_free_bytes": "disk is full",
+    "no_metadata": "no metadata",
+    "corrupted_metadata": "damaged metadata",
+    "symlink": "a link",
+    "mount_inside": "a mount inside",
+}
+
+
+def render(template: str, **values: Any) -> str:
+    """Render a page. All its values are escaped."""
+    return _templates().get_template(template).render(version=version(), **values)
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "shown": shown,
+        "path": _path,
+        "size": format_size,
+        "duration": format_duration,
+        "count": lambda number: f"{number:,}",
+        "moment": lambda moment: f"{moment:%Y-%m-%d %H:%M} UTC",
+        "reason": lambda reason: _REASONS.get(reason, reason),
+    }
+    environment.globals |= {"age": age, "until": until, "name_of": tables.name_of, "place_of": tables.place_of}
+    return environment
+
+
+def shown(text: object) -> str:
+    """Untrusted text on one line, without characters that reverse, hide or end it."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+
+
+def _path(text: str) -> Markup:
+    """A path that breaks after its slashes."""
+    return Markup("/<wbr>").join(shown(text).split("/"))
+
+
+def age(moment: datetime, now: datetime) -> str:
+    """How long ago."""
+    return format_age(max(0.0, (now - moment).total_seconds()))
+
+
+def until(moment: datetime, now: datetime) -> str:
+    """How long to wait."""
+    left = (moment - now).total_seconds()
+    return f"in {format_duration(left)}" if left > 0 else "now"
+
+
+@functools.cache
+def version() -> str:
+    """Changes with style and script, so that no browser keeps an old one."""
+    return hashlib.sha256(b"".join(p.read_bytes() for p in sorted(STATIC.iterdir()))).hexdigest()[:12]

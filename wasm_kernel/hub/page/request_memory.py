@@ -1,0 +1,45 @@
+"""What one request leaves for the next: plans that were shown, and runs that were done."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any
+
+from wasm_kernel.hub.plan import HubPlan, Run
+
+_REMEMBERED = 50  # plans and results
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A plan that was shown, so that only what was seen is done."""
+
+    plan: HubPlan
+    policy: dict[str, Any] | None
+    users: list[str] | None
+
+
+@dataclass
+class Memory:
+    """What one request leaves for the next; lost with the process: then the plan is made again."""
+
+    plans: OrderedDict[str, Tried] = field(default_factory=OrderedDict)
+    runs: OrderedDict[str, Run] = field(default_factory=OrderedDict)
+
+    def keep_plan(self, tried: Tried) -> str:
+        """Remember a plan, and return its name."""
+        name = secrets.token_hex(8)
+        _keep(self.plans, name, tried)
+        return name
+
+    def keep_run(self, run: Run) -> None:
+        """Remember what was done."""
+        _keep(self.runs, run.run_id, run)
+
+
+def _keep(where: OrderedDict[str, Any], name: str, value: Any) -> None:
+    where[name] = value
+    while len(where) > _REMEMBERED:
+        where.popitem(last=False)

@@ -1,0 +1,1 @@
+"""Users' workspaces, here or behind their own servers, and the confined processes that work in them."""

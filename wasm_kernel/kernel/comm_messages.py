@@ -1,0 +1,77 @@
+"""Widgets' messages: for the guest's widgets, or for the host's own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from wasm_kernel.errors import SandboxError
+from wasm_kernel.guest import wire
+from wasm_kernel.host.runtime.output_buffer import Notice
+from wasm_kernel.kernel.cell_run import header_of
+from wasm_kernel.kernel.outputs import Outputs, without_private
+from wasm_kernel.sessions.runtime import SessionRuntime
+
+if TYPE_CHECKING:
+    from wasm_kernel.kernel.host_comms import HostComms
+
+Message = dict[str, Any]
+
+
+class CommMessages:
+    """What front ends send on comms. On the kernel's loop."""
+
+    def __init__(self, outputs: Outputs, publish: Callable[..., None]) -> None:
+        """``publish``: sends a message of the host's own, as part of the request that is being answered."""
+        self._outputs, self._publish = outputs, publish
+
+    def prepare_host(self) -> HostComms:
+        """Make widgets created from now on the host's; imports what they need."""
+        if self._outputs.host_comms is None:
+            from wasm_kernel.kernel.host_comms import HostComms
+
+            self._outputs.host_comms = HostComms(self._publish)
+        return self._outputs.host_comms
+
+    def is_for_host(self, message: Message) -> bool:
+        """Whether a message is for one of the host's widgets."""
+        host, kind = self._outputs.host_comms, message["header"]["msg_type"]
+        return host is not None and kind in ("comm_msg", "comm_close") and host.owns(message)
+
+    def known(self, target: str | None) -> dict[str, Message]:
+        """The open comms, of one target or all. The guest's are known because their messages pass through here."""
+        host = self._outputs.host_comms
+        known = {**self._outputs.comms.known(), **(host.known() if host is not None else {})}
+        return {key: {"target_name": name} for key, name in known.items() if target in (None, name)}
+
+    async def receive(self, action: str, parent: Message, runtime: SessionRuntime | None) -> None:
+        """Handle a message; one for the guest waits until the running cell ends."""
+        if self.is_for_host(parent):
+            self.prepare_host().receive(action, parent)
+        elif runtime is not None:  # else the page is older than this kernel: nothing here knows its widgets
+            await self._receive_for_guest(action, parent, runtime)
+
+    async def _receive_for_guest(self, action: str, parent: Message, runtime: SessionRuntime) -> None:
+        content = without_private(parent["content"])
+        request = {
+            "op": "comm",
+            "action": action,
+            "content": content,
+            "metadata": parent.get("metadata", {}),
+            "parent": header_of(parent),
+        }
+        buffers = tuple(bytes(b) for b in parent.get("buffers", ()))
+
+        def show(event: wire.Event) -> None:
+            if isinstance(event, Notice):  # no front end shows output that belongs to a widget's message
+                runtime.on_background_event(event)
+            else:
+                self._outputs.show(event, parent, number=0)
+
+        self._outputs.note_front_end(action, content)
+        runtime.background.stop()
+        async with runtime.guest:
+            with contextlib.suppress(SandboxError):
+                await runtime.ask(request, buffers, show)
+        runtime.background.schedule()

@@ -1,0 +1,213 @@
+"""The session a kernel works in: opened by the first request that needs it, exchanged for another, closed.
+
+`notebook_session` chooses it; `sessions.runtime` runs code in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from wasm_kernel.errors import ImageMissing
+from wasm_kernel.host.disk.locks import state_folder
+from wasm_kernel.kernel.input_history import History
+from wasm_kernel.kernel.notebook_session import NotebookSession
+from wasm_kernel.model.snapshot_retention import CheckpointRules
+from wasm_kernel.sessions.opening import OpenedSession
+from wasm_kernel.sessions.runtime import SessionRuntime
+from wasm_kernel.sessions.session import LiveSession
+
+if TYPE_CHECKING:
+    from wasm_kernel.sessions.timeline import Timeline
+
+Message = dict[str, Any]
+_END_PATIENCE = 2.0  # seconds a running cell gets when the kernel ends
+_FOLLOW_SECONDS = 60.0  # between questions to the server whether the notebook was renamed
+_QUOTA_SHORT = (
+    "Your snapshots use most of what the administrator allows. Soon new cells cannot be undone, and variables "
+    "will not survive the kernel. Delete old sessions with %prune or, in a terminal, old snapshots with "
+    "`wasm-kernel snapshots prune --max-per-session 1`"
+)
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """What the kernel's configuration says about its session.
+
+    Attributes:
+        checkpoints: Which checkpoints to take.
+        startup_code: Python run in every fresh guest, before the first cell.
+        idle_seconds: Release the guest's memory after this long without use; 0: never.
+    """
+
+    checkpoints: CheckpointRules
+    startup_code: str
+    idle_seconds: float
+
+
+class CurrentSession:
+    """A kernel's session. Its coroutines run on the kernel's loop.
+
+    Attributes:
+        place: Which session it is, and the notes to show the person.
+        history: Its input history.
+    """
+
+    def __init__(
+        self,
+        place: NotebookSession,
+        opening: Future[OpenedSession],
+        settings: SessionSettings,
+        log: logging.Logger,
+        on_moved: Callable[[SessionRuntime], None],
+    ) -> None:
+        """``opening``: the session, being opened on a thread. ``on_moved``: called after a change of session."""
+        self.place, self.history = place, History(None)
+        self._settings, self._log, self._on_moved = settings, log, on_moved
+        self._opening: Future[OpenedSession] | None = opening
+        self._entrance = asyncio.Lock()
+        self._runtime: SessionRuntime | None = None
+        self._timeline: Timeline | None = None
+        self._building: Any = None
+        self._releasing: asyncio.Task[bool] | None = None
+        self._followed = time.monotonic()
+
+    @property
+    def runtime(self) -> SessionRuntime | None:
+        """The session, if it is open."""
+        return self._runtime
+
+    @property
+    def count(self) -> int:
+        """The number of the running cell, or of the next one."""
+        return self._runtime.count if self._runtime is not None else 1
+
+    @property
+    def timeline(self) -> Timeline:
+        """The snapshots of the open session; imported when first needed."""
+        if self._timeline is None:
+            from wasm_kernel.sessions.timeline import Timeline
+
+            assert self._runtime is not None
+            self._timeline = Timeline(self._runtime, self._log)
+        return self._timeline
+
+    # ---- opening
+
+    async def ready(self, show: Callable[..., None] | None = None) -> SessionRuntime:
+        """The open session.
+
+        ``show`` publishes the progress of building the image, for which the first cell on a machine waits; without it,
+        a missing image is an error.
+        """
+        if self._runtime is None:
+            async with self._entrance:  # opened once, however many requests wait for it
+                if self._runtime is None:
+                    self._moved(await self._open(show))
+        assert self._runtime is not None
+        return self._runtime
+
+    async def _open(self, show: Callable[..., None] | None) -> OpenedSession:
+        opening, self._opening = self._opening, None
+        try:
+            return await (asyncio.wrap_future(opening) if opening else asyncio.to_thread(self.place.open))
+        except ImageMissing:
+            if show is None:
+                raise
+            await asyncio.to_thread(self._build_image, show)
+            return await asyncio.to_thread(self.place.open)
+
+    def _build_image(self, show: Callable[..., None]) -> None:
+        from wasm_kernel.kernel.image_progress import ImageBuild
+
+        self._building = ImageBuild(show)
+        try:
+            self._building.run()
+        finally:
+            self._building = None
+
+    def _moved(self, opened: OpenedSession) -> None:
+        place, live = self.place, opened.live
+        self.history.close()
+        self.history = History(state_folder(place.root) / "history" / live.session_id / "history.sqlite")
+        if self._runtime is None:
+            self._runtime = self._make_runtime(opened)
+        else:
+            self._runtime.moved(opened)
+        if opened.manifest is not None:
+            place.tell_of_return(opened.manifest.snapshot, self.history)
+        self._on_moved(self._runtime)
+
+    def _make_runtime(self, opened: OpenedSession) -> SessionRuntime:
+        settings = self._settings
+        runtime = SessionRuntime(
+            opened,
+            settings.checkpoints,
+            startup_code=settings.startup_code,
+            logger=self.place.logger,
+            log=self._log,
+        )
+        runtime.on_quota_short = partial(self.place.notes.append, _QUOTA_SHORT)
+        if settings.idle_seconds:
+            self._look_whether_idle(runtime)
+        return runtime
+
+    # ---- while it is open
+
+    async def move(self, how: Callable[[LiveSession], OpenedSession]) -> OpenedSession:
+        """Continue in another session; the one left behind can be continued later."""
+        runtime = await self.ready()
+        async with runtime.guest:
+            await runtime.leave()
+            opened = await asyncio.to_thread(how, runtime.live)
+            self._moved(opened)
+        return opened
+
+    def follow(self) -> None:
+        """From time to time, ask the server whether the notebook was renamed."""
+        now = time.monotonic()
+        if self._runtime is not None and now - self._followed > _FOLLOW_SECONDS:
+            self._followed = now
+            asyncio.get_running_loop().run_in_executor(None, self.place.follow, self._runtime.live)
+
+    def _look_whether_idle(self, runtime: SessionRuntime) -> None:
+        """Release the guest's memory after a while without use."""
+        patience, loop = self._settings.idle_seconds, asyncio.get_running_loop()
+        loop.call_later(max(0.2, min(patience / 4, 30)), self._look_whether_idle, runtime)
+        if runtime.at_rest and runtime.idle_seconds > patience:
+            self._releasing = loop.create_task(runtime.release())  # the loop itself holds tasks only weakly
+
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in the running code. Called on any thread."""
+        building, runtime = self._building, self._runtime
+        if building is not None:
+            building.cancel()
+        if runtime is not None:
+            runtime.sandbox.interrupt()
+
+    # ---- the end
+
+    def close(self, *, restarting: bool) -> None:
+        """Release the guest's memory; keep its files, and what the next kernel continues from. On any thread."""
+        runtime, opening = self._runtime, self._opening
+        if runtime is not None:
+            self._wait_for_rest(runtime)
+            runtime.close(take=not self.place.temporary, restarting=restarting)
+            self.place.leave(runtime.live)
+        elif opening is not None and opening.done() and opening.exception() is None:
+            self.place.leave(opening.result().live)
+        self.history.close()
+
+    def _wait_for_rest(self, runtime: SessionRuntime) -> None:
+        """A cell was interrupted: keep what it changed so far."""
+        end = time.monotonic() + _END_PATIENCE
+        here = threading.current_thread() is threading.main_thread()  # then the loop is blocked while we wait
+        while not here and not runtime.at_rest and time.monotonic() < end:
+            time.sleep(0.01)

@@ -1,0 +1,124 @@
+"""The input history of a session: kept on the host, across restarts, in a small database."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+_MAX_SOURCE = 1 << 20  # larger cells are not recorded
+_KEPT = 10_000
+Row = tuple[int, int, str | tuple[str, None]]
+
+
+class History:
+    """Sources of cells by kernel run and line, as IPython numbers them. Errors here never fail a cell.
+
+    Without a path, the history ends with this kernel.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._database: sqlite3.Connection | None = None
+        self._run = 0
+
+    def _open(self) -> sqlite3.Connection:
+        if self._database is None:
+            path = self._path
+            if path is None:
+                self._database = self._connect(":memory:")
+                return self._database
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            try:
+                self._database = self._connect(str(path))
+            except sqlite3.DatabaseError:  # damaged: start a new one
+                path.unlink(missing_ok=True)
+                self._database = self._connect(str(path))
+        return self._database
+
+    def _connect(self, path: str) -> sqlite3.Connection:
+        database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=2)
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=OFF")
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS history"
+            " (id INTEGER PRIMARY KEY, run INTEGER NOT NULL, line INTEGER NOT NULL, source TEXT NOT NULL, begun REAL)"
+        )
+        if not any(column[1] == "begun" for column in database.execute("PRAGMA table_info(history)")):
+            database.execute("ALTER TABLE history ADD COLUMN begun REAL")  # a database from before there were snapshots
+        self._run = database.execute("SELECT COALESCE(MAX(run), 0) + 1 FROM history").fetchone()[0]
+        database.execute("DELETE FROM history WHERE id <= (SELECT MAX(id) FROM history) - ?", (_KEPT,))
+        return database
+
+    def add(self, line: int, source: str, *, runs: bool = False) -> None:
+        """Record a cell; ``runs``: it is about to run in the guest."""
+        if source.strip() and len(source) <= _MAX_SOURCE:
+            with contextlib.suppress(sqlite3.Error, OSError):
+                self._open().execute(
+                    "INSERT INTO history (run, line, source, begun) VALUES (?, ?, ?, ?)",
+                    (self._run, line, source.encode("utf-8", "replace").decode(), time.time() if runs else None),
+                )
+
+    def begun_since(self, moment: float) -> int | None:
+        """The number of the last cell, if it began to run after the given time."""
+        try:
+            row = (
+                self._open()
+                .execute("SELECT line, begun FROM history WHERE begun IS NOT NULL ORDER BY id DESC LIMIT 1")
+                .fetchone()
+            )
+        except (sqlite3.Error, OSError):
+            return None
+        return row[0] if row and row[1] > moment else None
+
+    def close(self) -> None:
+        """Close the database."""
+        if self._database is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._database.close()
+            self._database = None
+
+    def answer(self, content: dict[str, Any]) -> list[Row]:
+        """The rows that a history_request asks for."""
+        kind, output = content.get("hist_access_type", "tail"), bool(content.get("output"))
+        try:
+            if kind == "range":
+                rows = self._range(content.get("session") or 0, content.get("start"), content.get("stop"))
+            elif kind == "search":
+                rows = self._search(content.get("pattern") or "*", content.get("n"), bool(content.get("unique")))
+            else:
+                rows = self._newest("1", (), content.get("n"))
+        except (sqlite3.Error, OSError, OverflowError):
+            rows = []
+        return [(run, line, (source, None) if output else source) for run, line, source in rows]
+
+    def _newest(self, where: str, values: tuple[Any, ...], n: Any) -> list[tuple[int, int, str]]:
+        limit = n if type(n) is int and n >= 0 else _KEPT
+        rows = self._open().execute(
+            f"SELECT run, line, source FROM history WHERE {where} ORDER BY id DESC LIMIT ?",
+            (*values, limit),
+        )
+        return list(rows)[::-1]
+
+    def _range(self, session: int, start: Any, stop: Any) -> list[tuple[int, int, str]]:
+        self._open()
+        run = self._run + session if session <= 0 else session
+        rows = self._open().execute(
+            "SELECT run, line, source FROM history WHERE run = ? AND line >= ? AND line < ? ORDER BY id",
+            (run, start if type(start) is int else 0, stop if type(stop) is int else 1 << 60),
+        )
+        return list(rows)
+
+    def _search(self, pattern: str, n: Any, unique: bool) -> list[tuple[int, int, str]]:
+        if not unique:
+            return self._newest("source GLOB ?", (pattern,), n)
+        return _last_of_each(self._newest("source GLOB ?", (pattern,), None), n)
+
+
+def _last_of_each(rows: Iterable[tuple[int, int, str]], n: Any) -> list[tuple[int, int, str]]:
+    newest = {source: (run, line, source) for run, line, source in rows}
+    found = sorted(newest.values())
+    return found[-n:] if type(n) is int and n > 0 else found

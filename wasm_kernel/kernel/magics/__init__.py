@@ -1,0 +1,1 @@
+"""The host's magics: %session, %prune, %pip."""

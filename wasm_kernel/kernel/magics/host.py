@@ -1,0 +1,60 @@
+"""What the magics need from their kernel."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from wasm_kernel.kernel.current_session import CurrentSession
+from wasm_kernel.kernel.magics.grants import Grants
+from wasm_kernel.sessions.runtime import SessionRuntime
+
+Message = dict[str, Any]
+
+
+class Host(Protocol):
+    """A kernel, as its magics see it.
+
+    Attributes:
+        current: The session it works in.
+        granted: What its notebook may do beyond that session.
+        allow_pip: Whether packages may be installed.
+    """
+
+    current: CurrentSession
+    granted: Grants
+    log: logging.Logger
+
+    @property
+    def allow_pip(self) -> bool: ...
+
+    @property
+    def outputs_trusted(self) -> bool:
+        """Whether the session's outputs are shown unsealed."""
+
+    async def ready(self, parent: Message) -> SessionRuntime:
+        """The open session; the request waits for the image, and shows its progress."""
+
+    async def require(self, grant: str, what: str, details: Sequence[str] = ()) -> None:
+        """Return only if the running cell may do something beyond its session; raise otherwise."""
+
+    def trust_outputs(self, trusted: bool) -> None:
+        """Show outputs unsealed from now on, or seal them again."""
+
+    def forget_widgets(self) -> None:
+        """The guest starts afresh: its widgets are gone."""
+
+    def browser(self, folder: str) -> Message:
+        """A new file browser, as front ends with widgets show it."""
+
+    def publish(self, parent: Message, kind: str, content: Message) -> None:
+        """Send something to the front ends."""
+
+
+class Group:
+    """A group of magics. Methods named ``session_NAME`` are ``%session NAME``."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._place = host.current.place

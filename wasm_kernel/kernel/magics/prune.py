@@ -1,0 +1,96 @@
+"""`%prune`: deletes sessions that are no longer needed, after the person has confirmed which."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from wasm_kernel.kernel import render
+from wasm_kernel.kernel.magics.answers import Answer, Usage, say, table
+from wasm_kernel.kernel.magics.host import Group
+from wasm_kernel.kernel.magics.naming import name_of, one_line
+from wasm_kernel.model.retention import RetentionPolicy
+from wasm_kernel.model.units import format_age, format_size, parse_duration, parse_size
+
+
+class PruneMagic(Group):
+    """`%prune`, and the prune that the configuration asks for when a kernel starts."""
+
+    def _here(self) -> frozenset[str]:
+        runtime = self._host.current.runtime
+        return frozenset([runtime.live.session_id]) if runtime is not None else frozenset()
+
+    async def do(self, words: list[str], *, used: bool) -> Answer:
+        """``used``: the result goes to code, rather than only being shown."""
+        from wasm_kernel.sessions.housekeeping import carry_out, plan_housekeeping
+
+        parser = Usage("%prune", add_help=False)
+        parser.add_argument("--older-than", default=None)
+        parser.add_argument("--max-sessions", type=int, default=None)
+        parser.add_argument("--dry-run", action="store_true")
+        parser.add_argument("--yes", action="store_true")
+        options = parser.parse_args(words)
+        older = options.older_than
+        root = self._place.root
+        policy = RetentionPolicy(
+            max_age_hours=parse_duration(older) / 3600 if older is not None else None,
+            max_sessions=options.max_sessions,
+            keep=self._here(),
+        )
+        planned = await asyncio.to_thread(plan_housekeeping, root, policy)
+        going = planned.sessions.remove
+        if options.yes and not options.dry_run:
+            if going or planned.forget:
+                lines = [
+                    one_line(d.session_id, name_of(root, d.session_id), d.size_bytes, d.age_hours * 3600) for d in going
+                ]
+                lines += [
+                    f"{d.session_id}, deleted {format_age(d.age_hours * 3600)}: its snapshots" for d in planned.forget
+                ]
+                amount = f"{render.counted(len(lines), 'session')}, {format_size(planned.reclaimed_bytes)}"
+                await self._host.require("prune", f"delete {amount}", lines)
+            # Do exactly what was asked about, however long the answer took.
+            result = await asyncio.to_thread(carry_out, root, planned, self._place.logger)
+            data = {"deleted": result.deleted_sessions, "reclaimed_bytes": result.reclaimed_bytes}
+            return say(str(result) + "".join(f"\n{name}: {text}" for name, text in result.errors.items()), data)
+        if used:
+            await self._host.require("list", "read which of your sessions have not been used for a while")
+        rows = [
+            (
+                render.code(d.session_id),
+                name_of(root, d.session_id),
+                format_size(d.size_bytes),
+                format_age(d.age_hours * 3600),
+            )
+            for d in going
+        ]
+        freed = format_size(planned.reclaimed_bytes)
+        data = {"would_delete": [d.session_id for d in going], "would_reclaim_bytes": planned.reclaimed_bytes}
+        if not rows:
+            text = "No session would be deleted."
+            if planned.forget:
+                text += (
+                    f" Snapshots of {render.counted(len(planned.forget), 'deleted session')} would be deleted, {freed}."
+                )
+            if not policy.is_bounded:
+                text += " Say which to delete: `%prune --older-than 24h` or `%prune --max-sessions N`."
+            return say(text, data)
+        caption = f"{render.counted(len(rows), 'session')} would be deleted, {freed} freed. To do it, add `--yes`."
+        header = ("session", "title or notebook", "size", "last used")
+        return replace(table(data, header, rows, numbers=(2,), caption=caption), private=True)
+
+    def at_start(self, wanted: dict[str, Any]) -> None:
+        """Prune as the configuration says. Runs on a thread, and never fails the kernel."""
+        from wasm_kernel.sessions.housekeeping import prune_sessions
+
+        try:
+            policy = RetentionPolicy(
+                max_age_hours=parse_duration(str(wanted["older_than"])) / 3600 if "older_than" in wanted else None,
+                max_sessions=wanted.get("max_sessions"),
+                max_total_bytes=parse_size(str(wanted["max_total"])) if "max_total" in wanted else None,
+                keep=self._here(),
+            )
+            prune_sessions(0, self._place.root, logger=self._place.logger, policy=policy)
+        except Exception:
+            self._host.log.exception("the prune at the start failed")

@@ -1,0 +1,175 @@
+"""Chooses the session a kernel works in: its notebook's, a named one, or one made for this kernel alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from wasm_kernel.errors import ConfigurationError, SessionLocked, WasmKernelError
+from wasm_kernel.host.disk.locks import SessionLock, lock_session
+from wasm_kernel.host.image import image
+from wasm_kernel.kernel import notebook as notebooks
+from wasm_kernel.kernel.input_history import History
+from wasm_kernel.kernel.notices import Notice, mark_shown, unshown
+from wasm_kernel.model.administrator import Rules
+from wasm_kernel.model.policy import ExecutionPolicy
+from wasm_kernel.model.records import check_session_id
+from wasm_kernel.model.snapshots import Snapshot
+from wasm_kernel.model.units import format_duration
+from wasm_kernel.sessions.catalog import create_session_folder, delete_session_workspace, prepared_root
+from wasm_kernel.sessions.log import SandboxLogger
+from wasm_kernel.sessions.notebooks import (
+    Opened,
+    follow_notebook,
+    forget_notebook,
+    note_identity,
+    open_notebook_session,
+)
+from wasm_kernel.sessions.opening import OpenedSession, resume
+from wasm_kernel.sessions.session import LiveSession
+
+_RESTART_PATIENCE = 2.0  # the previous kernel may still be shutting down
+
+
+@dataclass
+class NotebookSession:
+    """Which session a kernel uses, and under which rules. Its methods block: call them off the message loop."""
+
+    root: Path
+    policy: ExecutionPolicy
+    logger: SandboxLogger
+    connection_file: Path
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    rules: Rules = field(default_factory=Rules)  # the administrator's
+    maxima: dict[str, Any] = field(default_factory=dict)  # of limits: the rules', and the configuration's
+    notebook: Path | None = None
+    notes: list[str] = field(default_factory=list)  # to show with the next cell
+    notices: list[Notice] = field(default_factory=list)  # the same, from the hub or the administrator
+    refused: str = ""  # why nothing may run here
+    temporary: bool = False  # nobody can return to it: deleted at the end if it has no files
+
+    def open(self) -> OpenedSession:
+        """Open the session. `ImageMissing` if the image has to be built first."""
+        if self.refused:
+            raise ConfigurationError(self.refused)
+        img = image.load()
+        self.root = prepared_root(self.root)
+        found = self._find()
+        if found.note:
+            self.notes.append(found.note)
+        live = self._live(found.session_id, found.folder, img, found.lock)
+        if self.temporary:
+            return OpenedSession(live)
+        self.notices = unshown(self.root)  # a notebook has somebody to read them
+        return self._resumed(live)
+
+    def _resumed(self, live: LiveSession) -> OpenedSession:
+        """Continue where the session's last kernel ended, unless it was asked to restart."""
+        try:
+            return resume(live)
+        except (WasmKernelError, OSError) as e:
+            self.notes.append(f"The variables of the last run could not be restored: {e}. The interpreter is fresh.")
+            return OpenedSession(live)
+
+    def tell_of_return(self, snapshot: Snapshot, history: History) -> None:
+        """One line for the first cell: what was restored, and how to start fresh."""
+        age = format_duration(max(0.0, (datetime.now(UTC) - snapshot.created_at).total_seconds()))
+        lost = history.begun_since(snapshot.created_at.timestamp())
+        note = f"Continued from {age} ago, with all variables"
+        if lost is not None:
+            note = (
+                f"The kernel ended while cell [{lost}] was running, {age} ago. Everything before that cell is "
+                "restored; what it did is lost"
+            )
+        self.notes.append(f"{note}. To start fresh: %session reset")
+
+    def told(self) -> list[str]:
+        """The notes to show now; each is returned once."""
+        notes, self.notes = self.notes, []
+        notices, self.notices = self.notices, []
+        if notices:
+            mark_shown(self.root, notices)
+        return [*notes, *(notice.text for notice in notices)]
+
+    def _find(self) -> Opened:
+        named = self.environ.get("WASM_KERNEL_SESSION", "")
+        if named:
+            return self._by_name(named)
+        self.notebook = notebooks.from_environment(self.environ)
+        if self.notebook is not None:
+            return open_notebook_session(self.root, self.notebook, self.logger, wait=_RESTART_PATIENCE)
+        self.temporary = True
+        return Opened(*create_session_folder(self.root, self.logger))
+
+    def _by_name(self, session_id: str) -> Opened:
+        try:
+            check_session_id(session_id)
+            lock = lock_session(self.root, session_id, _RESTART_PATIENCE)
+        except (ValueError, SessionLocked) as e:
+            raise ConfigurationError(f"WASM_KERNEL_SESSION: {e}") from None
+        if not (self.root / session_id).is_dir():
+            lock.release()
+            _, folder, lock = create_session_folder(self.root, self.logger, session_id=session_id)
+        return Opened(session_id, self.root / session_id, lock)
+
+    def _live(self, session_id: str, folder: Path, img: image.Image, lock: SessionLock) -> LiveSession:
+        try:
+            return LiveSession(session_id, folder, img, self.policy, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    # ---- changing the session
+
+    def move_to(self, session_id: str, now: LiveSession) -> OpenedSession:
+        """Leave a session for another existing one, which becomes the notebook's."""
+        self.check_other(session_id, now)
+        lock = lock_session(self.root, session_id)
+        live = self._move(Opened(session_id, self.root / session_id, lock), now)
+        live.note(grants={})  # those were given to another notebook
+        return self._resumed(live)
+
+    def check_other(self, session_id: str, now: LiveSession) -> None:
+        """Refuse a session that cannot be moved to."""
+        check_session_id(session_id)
+        if not (self.root / session_id).is_dir() or (self.root / session_id).is_symlink():
+            raise ConfigurationError(f"there is no session {session_id}; `%session list` shows all")
+        if session_id == now.session_id:
+            raise ConfigurationError(f"this notebook already uses session {session_id}")
+
+    def move_to_new(self, now: LiveSession) -> OpenedSession:
+        """Leave a session for a new one."""
+        return OpenedSession(self._move(Opened(*create_session_folder(self.root, self.logger)), now))
+
+    def _move(self, to: Opened, now: LiveSession) -> LiveSession:
+        live = self._live(to.session_id, to.folder, image.load(), to.lock)
+        if self.notebook is not None:
+            forget_notebook(self.root, now.session_id)
+            follow_notebook(self.root, to.session_id, self.notebook)
+        now.close()
+        self.temporary = False
+        return live
+
+    def follow(self, now: LiveSession) -> None:
+        """Ask the server whether the notebook was renamed, and record what identifies it now."""
+        if self.notebook is not None:
+            where = notebooks.from_server(self.environ, self.connection_file)
+            if where is not None and where != self.notebook:
+                self.notebook = where
+                follow_notebook(self.root, now.session_id, where)
+            else:
+                note_identity(self.root, now.session_id, self.notebook)
+
+    def leave(self, now: LiveSession) -> None:
+        """Leave the session: the kernel is ending."""
+        if self.notebook is not None:
+            note_identity(self.root, now.session_id, self.notebook)
+        now.close()
+        if self.temporary and not any(p.name[0] != "." for p in now.folder.iterdir()):
+            with contextlib.suppress(OSError, SessionLocked):
+                delete_session_workspace(now.session_id, self.root, self.logger)

@@ -1,0 +1,35 @@
+"""What differs between two snapshots of a session: variables, as the guest described them, and files. No I/O."""
+
+from __future__ import annotations
+
+from wasm_kernel.model.snapshots import Manifest, Variables
+
+MOST_NAMES = 20  # as many as a person will read
+
+
+def compare_variables(before: Variables, after: Variables) -> dict[str, list[str]]:
+    """Names added, removed and changed; at most `MOST_NAMES` of each."""
+    changed = [name for name in after if name in before and after[name] != before[name]]
+    return {
+        "added": sorted(name for name in after if name not in before)[:MOST_NAMES],
+        "removed": sorted(name for name in before if name not in after)[:MOST_NAMES],
+        "changed": sorted(changed)[:MOST_NAMES],
+    }
+
+
+def compare_files(before: Manifest, after: Manifest) -> dict[str, list[str]]:
+    """Files of /app added, removed and changed between two snapshots."""
+
+    def listed(manifest: Manifest) -> dict[str, object]:
+        return {
+            f.path.decode("utf-8", "replace"): (f.kind, f.size, f.chunks, f.target)
+            for f in manifest.files
+            if f.mount == "app"
+        }
+
+    old, new = listed(before), listed(after)
+    return {
+        "added": sorted(name for name in new if name not in old),
+        "removed": sorted(name for name in old if name not in new),
+        "changed": sorted(name for name in new if name in old and new[name] != old[name]),
+    }

@@ -1,0 +1,75 @@
+"""Requests to a guest from an event loop, which keeps running while the guest works."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from wasm_kernel.guest import wire
+from wasm_kernel.host.runtime.output_buffer import OnEvent
+from wasm_kernel.host.runtime.sandbox import Deliver, Sandbox
+
+OnQuestion = Callable[[str, Any], None]  # "input" or "magic", and the request; `Sandbox.answer` answers it
+
+
+class GuestAccess:
+    """Sends requests to a guest. Every caller must hold `guest`.
+
+    Attributes:
+        guest: The lock to hold for any request to the guest.
+        on_question: Called on the loop when something other than a cell asks the host a question.
+        on_turn_end: Called on the loop when the guest has become idle, before its result is delivered.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.guest = asyncio.Lock()
+        self.on_turn_end: Callable[[], None] = lambda: None
+        self.on_question: OnQuestion = lambda kind, request: self.sandbox.answer(wire.ANSWER_REFUSED)
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The live guest."""
+        raise NotImplementedError
+
+    async def _before_turn(self) -> None:
+        """The guest is about to get a request."""
+
+    async def in_guest(self, begin: Callable[[Sandbox, Deliver], None], on_question: OnQuestion | None = None) -> Any:
+        """Give the guest something to do, and wait for it without blocking the loop. With `guest` held.
+
+        ``on_question``: called on the loop when the guest asks the host a question in the meantime.
+        """
+        on_question = on_question or self.on_question
+        await self._before_turn()
+        sandbox = self.sandbox
+        future: asyncio.Future[Any] = self._loop.create_future()
+
+        def arrived(kind: str, value: Any) -> None:
+            self.on_turn_end()
+            if kind in ("input", "magic"):
+                on_question(kind, value)
+            elif future.done():
+                return
+            elif kind == "error":
+                future.set_exception(value)
+            else:
+                future.set_result(value)
+
+        def deliver(kind: str, value: Any) -> None:  # on the sandbox's thread
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is waiting
+                self._loop.call_soon_threadsafe(arrived, kind, value)
+
+        begin(sandbox, deliver)
+        return await future
+
+    async def ask(
+        self, request: dict[str, Any], buffers: tuple[bytes, ...] = (), on_event: OnEvent | None = None
+    ) -> dict[str, Any]:
+        """A request that is not the code of a cell: complete, inspect, comm, … With `guest` held."""
+        reply: dict[str, Any] = await self.in_guest(
+            lambda sandbox, deliver: sandbox.begin_ask(request, buffers, deliver, on_event=on_event)
+        )
+        return reply

@@ -1,0 +1,173 @@
+"""Carry out what was decided about a workspace, and nothing else, however much later."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from wasm_kernel.errors import MountInside, SessionLocked
+from wasm_kernel.host.disk import locks, removal, tombstones
+from wasm_kernel.model.retention import Decision
+from wasm_kernel.model.snapshots import Snapshot
+from wasm_kernel.sessions.archive import sweep_parts, write_archive
+from wasm_kernel.sessions.housekeeping.planning import HousePlan
+from wasm_kernel.sessions.housekeeping.results import PruneResult, kept
+from wasm_kernel.sessions.inventory import stamp_of
+from wasm_kernel.sessions.log import SandboxLogger
+from wasm_kernel.sessions.recorder import snapshot_store
+from wasm_kernel.sessions.snapshots import give_space_back, remove_snapshots
+
+_BATCH = 200  # sessions moved per hold of the gate
+_PATIENCE = 10.0  # seconds that a collection waits while a snapshot is being taken
+
+OnProgress = Callable[[int, int], None]
+"""Called with the number of sessions done, and of all."""
+
+
+def carry_out(
+    root: Path,
+    planned: HousePlan,
+    logger: SandboxLogger,
+    *,
+    workers: int = 4,
+    on_progress: OnProgress | None = None,
+) -> PruneResult:
+    """Carry out a plan, sparing sessions in use or used since, and sweep leftovers."""
+    for decision in planned.forget:
+        tombstones.forget(root, decision.session_id)  # first: what remains of them is then swept with the leftovers
+    work = _Removal(root, planned, logger, on_progress)
+    with removal.Bin(root) as place:
+        with locks.gate(root, exclusive=True):
+            place.collect_leftovers()
+        if planned.archive_to is not None:
+            work.archive(planned.archive_to)
+        else:
+            work.delete(place, workers)
+    removal.sweep_temporaries(planned.found.temporaries)
+    thinned = _thin_out(root, planned.snapshots, work.live, logger)
+    gone = [d for d in planned.sessions.remove if d.session_id in work.done]
+    reclaimed = sum(d.size_bytes + d.snapshot_bytes for d in (*gone, *planned.forget))
+    return PruneResult(
+        deleted_sessions=[d.session_id for d in gone],
+        skipped_sessions=[d.session_id for d in planned.sessions.skip],
+        reclaimed_bytes=reclaimed + sum(s.stored_bytes for s in thinned),
+        errors=work.errors,
+        live_sessions=work.live,
+        archived=work.archived,
+        changed_sessions=work.changed,
+        forgotten_sessions=[d.session_id for d in planned.forget],
+        deleted_snapshots=[s.snapshot_id for s in thinned],
+        snapshot_bytes_freed=give_space_back(root, wait=_PATIENCE if gone or planned.forget or thinned else 0.0),
+    )
+
+
+class _Removal:
+    """Deletes the sessions of a plan, and records the result for each."""
+
+    def __init__(self, root: Path, planned: HousePlan, logger: SandboxLogger, on_progress: OnProgress | None) -> None:
+        self._root, self._planned, self._logger, self._on_progress = root, planned, logger, on_progress
+        self.done: set[str] = set()
+        self.errors: dict[str, str] = {}
+        self.live = kept(planned, "live")
+        self.changed = kept(planned, "changed")
+        self.archived: dict[str, Path] = {}
+
+    def delete(self, place: removal.Bin, workers: int) -> None:
+        """Move the sessions to a bin, a batch at a time, and empty it."""
+        remove = self._planned.sessions.remove
+        mounted = removal.mounted_in(self._root) if remove else set()
+
+        def destroy(session_id: str) -> None:
+            try:
+                place.destroy(session_id)
+            except OSError as e:
+                self._failed(session_id, e)
+                return
+            self.done.add(session_id)
+            self._logger.info("session.prune.deleted", session_id=session_id)
+            self._progressed(len(self.done))
+
+        with ThreadPoolExecutor(max(1, workers)) as pool:
+            for start in range(0, len(remove), _BATCH):
+                with locks.gate(self._root, exclusive=True):
+                    batch = remove[start : start + _BATCH]
+                    taken = [d.session_id for d in batch if self._take(place, d, mounted)]
+                list(pool.map(destroy, taken))
+
+    def _take(self, place: removal.Bin, decision: Decision, mounted: set[str]) -> bool:
+        """Move a session to the bin, unless it must be kept. The gate is held exclusively."""
+        session_id = decision.session_id
+        if locks.is_live(self._root, session_id):
+            self.live.append(session_id)
+            return False
+        try:
+            if session_id in mounted:
+                raise MountInside(f"another file system is mounted inside session {session_id}; unmount it first")
+            if stamp_of(self._root, session_id) == decision.stamp and place.take(session_id) is not None:
+                locks.forget_lock(self._root, session_id)
+                return True
+        except FileNotFoundError:
+            pass  # deleted by somebody else
+        except OSError as e:
+            self._failed(session_id, e)
+            return False
+        self.changed.append(session_id)
+        return False
+
+    def archive(self, folder: Path) -> None:
+        """Write each session to a file of its own, and delete it."""
+        sweep_parts(folder)
+        for number, decision in enumerate(self._planned.sessions.remove, 1):
+            target = self._planned.archive_of(decision.session_id)
+            assert target is not None
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                lock = locks.lock_session(self._root, decision.session_id)
+            except SessionLocked:
+                self.live.append(decision.session_id)
+                continue
+            except OSError as e:
+                self.errors[decision.session_id] = str(e)
+                continue
+            try:
+                self._archive_locked(decision, target)
+            except (OSError, ValueError) as e:
+                self.errors[decision.session_id] = str(e)
+            finally:
+                lock.release()
+                locks.forget_free_lock(self._root, decision.session_id)
+                self._progressed(number)
+
+    def _archive_locked(self, decision: Decision, target: Path) -> None:
+        """Write and delete it under one lock, so that no work done in between is lost."""
+        session_id = decision.session_id
+        if stamp_of(self._root, session_id) != decision.stamp:
+            self.changed.append(session_id)
+            return
+        write_archive(self._root, session_id, target, self._logger)
+        removal.remove_session(self._root, session_id)
+        self.done.add(session_id)
+        self.archived[session_id] = target
+        self._logger.info("session.deleted", session_id=session_id)
+
+    def _failed(self, session_id: str, error: OSError) -> None:
+        self.errors[session_id] = str(error)
+        self._logger.warning("session.prune.failed", session_id=session_id, error=str(error))
+
+    def _progressed(self, count: int) -> None:
+        if self._on_progress is not None:
+            self._on_progress(count, len(self._planned.sessions.remove))
+
+
+def _thin_out(root: Path, doomed: list[Snapshot], live: list[str], logger: SandboxLogger) -> list[Snapshot]:
+    """Delete these snapshots; those deleted. Sessions that are now in use are added to ``live``."""
+    if not doomed:
+        return []
+    with contextlib.closing(snapshot_store(root)) as store:
+        gone, in_use = remove_snapshots(root, doomed, store)
+    live.extend(in_use)
+    for snapshot in gone:
+        logger.info("session.snapshot.deleted", snapshot_id=snapshot.snapshot_id)
+    return gone

@@ -1,0 +1,44 @@
+"""Opening a session: it continues where it was left, or starts fresh."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wasm_kernel.model.snapshots import Manifest, Snapshot
+from wasm_kernel.sessions.session import LiveSession
+
+
+@dataclass(frozen=True)
+class OpenedSession:
+    """A session that was just opened, and what it continues from.
+
+    Attributes:
+        live: The session.
+        manifest: The snapshot whose memory it has; None: a fresh interpreter.
+        begins_afresh: Whether a restart asked for a fresh start. The metadata says so until the next snapshot.
+    """
+
+    live: LiveSession
+    manifest: Manifest | None = None
+    begins_afresh: bool = False
+
+
+def resume(
+    live: LiveSession, *, fresh: bool = False, check: Callable[[Snapshot], None] = lambda snapshot: None
+) -> OpenedSession:
+    """Let a session that was just opened continue from its newest snapshot, unless it is to be ``fresh``. Blocks.
+
+    ``check``: refuses a snapshot before it is read. Raises whatever prevents continuing; the guest is fresh then.
+    """
+    afresh = live.begins_afresh()
+    if afresh or fresh or not live.has_snapshots:
+        return OpenedSession(live, begins_afresh=afresh)
+    from wasm_kernel.sessions.snapshots import newest_snapshot, open_from_snapshot  # usually there is none to read
+
+    newest = newest_snapshot(live.root, live.session_id)
+    if newest is None:
+        return OpenedSession(live)
+    check(newest)
+    manifest = open_from_snapshot(live, newest)
+    return OpenedSession(live, manifest if manifest is not None and manifest.entry else None)

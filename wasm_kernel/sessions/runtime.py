@@ -1,0 +1,396 @@
+"""A running session: its guest, which gets one request at a time, and its position in the history of snapshots.
+
+The kernel and the REST API are adapters of this; it knows neither Jupyter nor HTTP. Everything happens on one event
+loop, except what blocks (the disk, the guest), which happens on threads.
+
+* Every request to the guest needs `SessionRuntime.guest`. Nothing changes the guest, or its memory, without it.
+* A cell that has run is unsaved until `save_cell` has captured it: its sender gets the reply first.
+* `moment` changes whenever the session's state does: by a cell, a restore, a fresh start, another session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from wasm_kernel.errors import SandboxBusy, WasmKernelError
+from wasm_kernel.host.runtime.memory import CapturedMemory
+from wasm_kernel.host.runtime.output_buffer import OnEvent
+from wasm_kernel.host.runtime.sandbox import Captured, Sandbox
+from wasm_kernel.model.differences import compare_variables
+from wasm_kernel.model.outcome import SandboxResult
+from wasm_kernel.model.snapshot_retention import CheckpointRules
+from wasm_kernel.model.snapshots import Manifest, Snapshot, Variables, checked_variables
+from wasm_kernel.sessions.background import BackgroundTasks
+from wasm_kernel.sessions.guest_access import GuestAccess, OnQuestion
+from wasm_kernel.sessions.log import SandboxLogger
+from wasm_kernel.sessions.opening import OpenedSession
+from wasm_kernel.sessions.snapshot_quota import SnapshotQuota
+
+if TYPE_CHECKING:
+    from wasm_kernel.sessions.checkpoints import Checkpoints, Collector, Pending
+
+_CLOSE_PATIENCE = 2.0  # seconds that closing a session waits for a request to the guest to end
+_COLLECT_EVERY = 100  # deleted checkpoints
+_BEGINNING = {"cell": "", "number": 0}  # the metadata of a checkpoint from before the first cell
+_STARTUP_OPTIONS = {"silent": False, "store_history": False, "user_expressions": {}, "allow_stdin": False}
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One cell: its code, and where its output goes.
+
+    Attributes:
+        code: Python source.
+        number: Its number.
+        on_event: Called with its output, on the sandbox's thread.
+        options: The guest's fields of an execute request.
+        on_question: Called on the loop when the guest wants a line of input, or one of the host's magics.
+        silent: No checkpoint is taken, and the output of background tasks is not attributed to it.
+    """
+
+    code: str
+    number: int
+    on_event: OnEvent
+    options: dict[str, Any] = field(default_factory=dict)
+    on_question: OnQuestion | None = None
+    silent: bool = False
+
+
+class SessionRuntime(GuestAccess):
+    """A live session on an event loop.
+
+    Attributes:
+        live: The open session.
+        rules: Which checkpoints to take.
+        count: The number of the running cell, or of the next one.
+        running: Whether a cell is running.
+        last_result: The result of the last cell.
+        used: When it was last used, on the monotonic clock.
+        moment: Changes whenever the session's state does.
+        touched: Whether the guest got any request since the session was opened.
+        background: The guest's asyncio tasks.
+        on_background_event: Gets the output of background tasks: the last cell's `on_event`.
+        on_quota_short: Called on a thread when snapshots have nearly used up what the administrator allows.
+    """
+
+    def __init__(
+        self,
+        opened: OpenedSession,
+        rules: CheckpointRules,
+        *,
+        startup_code: str,
+        logger: SandboxLogger,
+        log: logging.Logger,
+        collector: Collector | None = None,
+    ) -> None:
+        """``collector``: frees the space of deleted snapshots, if several runtimes share one."""
+        super().__init__()
+        self.rules, self._startup_code, self._logger, self._log = rules, startup_code, logger, log
+        self._collector = collector
+        self._checkpoints: Checkpoints | None = None
+        self.background = BackgroundTasks(self._loop, lambda: self.sandbox, self._background_turn)
+        self.running = False
+        self.moment = 0
+        self.on_background_event: OnEvent = lambda event: None
+        self.on_quota_short: Callable[[], None] = lambda: None
+        self._quota = SnapshotQuota(lambda: self.live, self._loop, log, lambda: self.on_quota_short())
+        self.moved(opened)
+
+    # ---- position in the history
+
+    def moved(self, opened: OpenedSession) -> None:
+        """Switch to another session."""
+        self.live = opened.live
+        self.touched = self._changed = False  # since it was opened, and since it was captured
+        self.last_result: SandboxResult | None = None
+        self.used = time.monotonic()
+        self._begins_afresh = opened.begins_afresh
+        if self._checkpoints is not None:
+            self._checkpoints.forget()
+        self.is_at(opened.manifest)
+        self._quota.look()
+
+    def is_at(self, manifest: Manifest | None) -> None:
+        """The guest was just restored from a snapshot, or is fresh."""
+        self.moment += 1
+        self.count = max(1, manifest.snapshot.execution_count) if manifest is not None else 1
+        self.variables: Variables = dict(manifest.variables) if manifest is not None else {}
+        self._started = manifest is not None and bool(manifest.entry)  # it has run the startup code
+        self._unsaved: tuple[Execution, SandboxResult] | None = None  # the cell that led to this is itself undone
+        self._released: str | None = None  # the snapshot to continue from while the guest's memory is released
+        self.background.schedule()
+
+    def count_cell(self, number: int) -> None:
+        """A counted cell has ended; not called after a magic in it restored another state."""
+        self.count += self.count == number
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """The live guest."""
+        return self.live.sandbox
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no cell is running or waiting to be captured, and the guest has no request."""
+        return not self.running and self._unsaved is None and not self.guest.locked()
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long the guest has had no request."""
+        return 0.0 if self.running or self.guest.locked() else time.monotonic() - self.used
+
+    # ---- the guest
+
+    async def execute(self, execution: Execution) -> SandboxResult:
+        """Run a cell, and before the first one the startup code. With `guest` held."""
+        self.running = True
+        self.background.stop()
+        try:
+            if not self._started:
+                await self._start(execution.on_event)
+            options = {**execution.options, "execution_count": self.count, "glance": self.rules.on}
+            if not execution.silent:
+                self.on_background_event = execution.on_event
+            result = await self._run(execution.code, execution.on_event, options, execution.on_question)
+        finally:
+            self.running = False
+            self.background.schedule()
+        self.moment += 1
+        self.last_result = result
+        self.live.refresh(result, self._logger)
+        if self.rules.on and not execution.silent:
+            self._unsaved = execution, result
+        return result
+
+    async def _start(self, on_event: OnEvent) -> None:
+        self._started = True
+        if self.rules.on and self.live.has_files and self.live.recorder.last is None:
+            self._save_beginning()  # there are files already: lets the first cell be undone, too
+        if self._startup_code:
+            await self._run(self._startup_code, on_event, _STARTUP_OPTIONS, None)
+
+    async def _run(
+        self, code: str, on_event: OnEvent, options: dict[str, Any], on_question: OnQuestion | None
+    ) -> SandboxResult:
+        result: SandboxResult = await self.in_guest(
+            lambda sandbox, deliver: sandbox.begin_execute(code, deliver, on_event=on_event, options=options),
+            on_question,
+        )
+        return result
+
+    async def _background_turn(self) -> None:
+        """Let the guest's asyncio tasks continue between cells, but not during a request."""
+        if not self.running and not self.guest.locked():
+            async with self.guest:
+                with contextlib.suppress(WasmKernelError):
+                    await self.ask({"op": "pump"}, (), self.on_background_event)
+
+    # ---- checkpoints
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """Writes captured snapshots; imported when first needed, after the first cell."""
+        if self._checkpoints is None:
+            from wasm_kernel.sessions.checkpoints import Checkpoints, Collector
+
+            collector = self._collector or Collector(self.live.root, _COLLECT_EVERY, self.rules.max_bytes, self._log)
+            self._checkpoints = Checkpoints(self.rules, collector, self._loop, self._log)
+        return self._checkpoints
+
+    async def settled(self) -> None:
+        """Wait until all captures are written."""
+        if self._checkpoints is not None:
+            await self._checkpoints.settled()
+
+    async def save_cell(self) -> None:
+        """Capture the checkpoint of the cell that has run while the guest is idle; it is written in the background."""
+        unsaved, self._unsaved = self._unsaved, None
+        if unsaved is not None:
+            async with self.guest:
+                with contextlib.suppress(WasmKernelError):  # the guest cannot be captured: the last checkpoint stays
+                    await self._save_cell(*unsaved)
+            self._quota.after_checkpoint()
+
+    async def _save_cell(self, cell: Execution, result: SandboxResult) -> None:
+        from wasm_kernel.sessions.checkpoints import cell_metadata
+
+        if self.live.recorder.last is None and self.checkpoints.idle:  # it started with an empty folder
+            self._save_beginning(files=[])
+        before = self.variables
+        guest = await self._capture()
+        if guest.changed_files:
+            self.live.recorder.expect_files()
+        if "variables" in result.reply:  # otherwise it was stopped by force, and they are unchanged
+            self.variables = checked_variables(result.reply["variables"])
+        metadata = cell_metadata(cell.number, cell.code, result, compare_variables(before, self.variables))
+        pending = self._pending(guest, "checkpoint", metadata=metadata, same_files=not guest.changed_files)
+        self.checkpoints.enqueue(pending, soon=not guest.changed_files)
+
+    def _save_beginning(self, files: list[Any] | None = None) -> None:
+        """Save the state before anything ran, so that the first cell can be undone, too."""
+        recorder, sandbox = self.live.recorder, self.sandbox
+        guest = Captured(CapturedMemory(sandbox.base_bytes, everything=True), sandbox.base_rest, fresh=True)
+        if files is None:
+            recorder.captured(guest.memory)
+        pending = self._pending(guest, "checkpoint", metadata=dict(_BEGINNING), files=files)
+        pending.count, pending.variables = 1, {}
+        self.checkpoints.enqueue(pending)
+
+    def _pending(self, guest: Captured, trigger: str, **details: Any) -> Pending:
+        from wasm_kernel.sessions.checkpoints import Pending
+
+        details = {"metadata": {}, **details}
+        pending = Pending(self.live.recorder, guest, trigger, self.count, self.variables, **details)
+        pending.written.add_done_callback(self._was_written)
+        return pending
+
+    def _was_written(self, written: Future[Snapshot]) -> None:
+        """Writing a snapshot succeeded or failed. On the writer's thread."""
+        if written.exception() is not None:
+            self._changed = True
+        elif self._begins_afresh:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._has_begun)
+
+    def _has_begun(self) -> None:
+        """There is a snapshot since the fresh start: the next opening continues from it."""
+        if self._begins_afresh:
+            self._begins_afresh = False
+            self.live.note(fresh_start=False)
+
+    async def _capture(self, *, scrub: bool = False) -> Captured:
+        """With `guest` held. ``scrub``: leave out memory that the guest has freed."""
+        recorder = self.live.recorder
+        everything = recorder.begin_capture()
+        guest: Captured = await self.in_guest(
+            lambda sandbox, deliver: sandbox.begin_capture(
+                deliver,
+                recorder.split,
+                everything=everything,
+                # Not only cells change files: one may have been uploaded, and an undo must not remove it.
+                files_differ=recorder.files_differ,
+                scrub=scrub,
+            ),
+        )
+        recorder.captured(guest.memory, files=False)
+        self._changed = False
+        return guest
+
+    async def take(
+        self,
+        label: str = "",
+        trigger: str = "user",
+        *,
+        count: int | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> Snapshot:
+        """Take a snapshot on request. ``count``: the number of the next cell, if different by then."""
+        async with self.guest:
+            pending = await self._take(label, trigger, metadata or {})
+            pending.count = count or self.count
+            self.checkpoints.enqueue(pending)
+        return await asyncio.wrap_future(pending.written)
+
+    async def _take(self, label: str, trigger: str, metadata: dict[str, Any]) -> Pending:
+        guest = await self._capture(scrub=True)
+        self.live.recorder.expect_files()
+        return self._pending(guest, trigger, label=label, metadata=metadata)
+
+    # ---- releasing memory
+
+    async def save(self) -> bool:
+        """Write everything not written yet; whether that worked. With `guest` held."""
+        await self.settled()
+        if not self._changed:
+            return True
+        try:
+            pending = self.checkpoints.enqueue(await self._take("", "checkpoint", {}))
+            await asyncio.wrap_future(pending.written)
+        except (WasmKernelError, OSError) as e:  # such as a full disk
+            self._log.warning("session %s could not be saved: %s", self.live.session_id, e)
+            self.used = time.monotonic()  # try again later
+            return False
+        return True
+
+    async def release(self) -> bool:
+        """Release the guest's memory until the next use; whether that was possible."""
+        sandbox = self.sandbox
+        async with self.guest:
+            if not self.rules.on or self._released is not None or sandbox.fresh or sandbox.next_task is not None:
+                return False
+            if not await self.save():
+                return False
+            last = self.live.recorder.last
+            if last is None:
+                return False
+            await asyncio.to_thread(sandbox.release)
+            self._released = last.snapshot_id
+            return True
+
+    async def _before_turn(self) -> None:
+        """Restore the guest's memory if it was released."""
+        released, self._released = self._released, None
+        self.used = time.monotonic()
+        self.touched = self._changed = True
+        if released is not None:
+            from wasm_kernel.sessions.recorder import read_snapshot
+
+            recorder = self.live.recorder
+            manifest = await asyncio.to_thread(read_snapshot, recorder.store, self.live.session_id, released)
+            await asyncio.to_thread(lambda: recorder.restore(manifest, files=False))
+            self.sandbox.next_task = None  # otherwise it would not have been released
+
+    # ---- restarting and closing
+
+    async def reset(self) -> None:
+        """Start a fresh interpreter; files stay."""
+        async with self.guest:
+            await self.settled()
+            await asyncio.to_thread(self.sandbox.reset)
+            self.is_at(None)
+            if self.rules.on and self.live.has_snapshots:
+                self._save_beginning()  # so that the next opening is fresh, too, and this can be undone
+
+    async def leave(self) -> None:
+        """Write everything before the runtime moves on. With `guest` held."""
+        self.background.stop()
+        await self.settled()
+        if self.rules.on and self._leaves_something:
+            with contextlib.suppress(WasmKernelError, OSError):
+                await asyncio.to_thread(lambda: self.checkpoints.write_now(self._last()))
+
+    def close(self, *, take: bool, restarting: bool = False) -> None:
+        """Take the snapshot the next opening continues from, or ask for a fresh start. Blocks; for threads.
+
+        The session itself stays open; its opener closes it.
+        """
+        if restarting:
+            self.live.note(fresh_start=True)
+        with contextlib.suppress(WasmKernelError, OSError):
+            wanted = take and not restarting and self.rules.on and self._leaves_something
+            if wanted or self._checkpoints is not None:
+                self.checkpoints.close(self._last if wanted else lambda: None)
+        if not restarting and not self.sandbox.fresh:
+            self._has_begun()
+
+    @property
+    def _leaves_something(self) -> bool:
+        return self.touched and self._released is None and not self.sandbox.fresh
+
+    def _last(self) -> Pending:
+        """The guest, ready to be closed. A completion, or the last cell's checkpoint, may still be in progress."""
+        end = time.monotonic() + _CLOSE_PATIENCE
+        while True:
+            try:
+                return self._pending(self.live.recorder.capture(), "session_close")
+            except SandboxBusy:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.01)

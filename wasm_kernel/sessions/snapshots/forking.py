@@ -1,0 +1,97 @@
+"""New sessions that continue from a snapshot."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from wasm_kernel.host.disk.locks import lock_session
+from wasm_kernel.host.files.saved_tree import SavedTree
+from wasm_kernel.host.store.chunks import ChunkStore, Transaction
+from wasm_kernel.model.snapshots import Manifest, parse_manifest
+from wasm_kernel.sessions import catalog
+from wasm_kernel.sessions.inventory import existing_root
+from wasm_kernel.sessions.log import SandboxLogger
+from wasm_kernel.sessions.recorder import snapshot_store
+from wasm_kernel.sessions.snapshots.reading import AnyRoot, piece_of, session_of_snapshot
+from wasm_kernel.sessions.snapshots.space import make_room
+from wasm_kernel.sessions.snapshots.taking import create_snapshot
+
+
+def fork_session(
+    session_id: str,
+    workspace_root: AnyRoot = None,
+    *,
+    snapshot_id: str | None = None,
+    notebook: str | None = None,
+    logger: SandboxLogger | None = None,
+) -> str:
+    """A new session that continues from a snapshot, or from a session's current state; its id.
+
+    On disk, both share what they have in common. The fork gets its own random numbers.
+    """
+    root = existing_root(workspace_root)
+    if snapshot_id is None:
+        snapshot_id = create_snapshot(session_id, root, label="fork", logger=logger).snapshot_id
+    return fork_snapshot(snapshot_id, root, notebook=notebook, logger=logger)
+
+
+def fork_snapshot(
+    snapshot_id: str,
+    workspace_root: AnyRoot = None,
+    *,
+    notebook: str | None = None,
+    logger: SandboxLogger | None = None,
+) -> str:
+    """A new session that continues from a snapshot; its id."""
+    root = existing_root(workspace_root)
+    make_room(root, but=snapshot_id)
+    with contextlib.closing(snapshot_store(root)) as store, store.take() as take:  # nothing is collected from here on
+        group = session_of_snapshot(store, snapshot_id)
+        body = store.read_manifest(group, snapshot_id)
+        manifest = parse_manifest(store.manifest_head(group, snapshot_id), body)
+        return new_session(root, store, take, manifest, body, notebook=notebook, logger=logger or SandboxLogger())
+
+
+def new_session(
+    root: Path,
+    store: ChunkStore,
+    take: Transaction,
+    manifest: Manifest,
+    body: bytes,
+    *,
+    notebook: str | None = None,
+    logger: SandboxLogger,
+) -> str:
+    """A new session from a manifest. Its own manifest comes first: without it the session would have no memory."""
+    session_id = str(uuid.uuid4())
+    extra: dict[str, Any] = {"forked_from": manifest.snapshot.session_id}
+    if notebook is not None:
+        extra["notebook"] = notebook
+    first = manifest.snapshot.moved(
+        snapshot_id=str(uuid.uuid4()),
+        session_id=session_id,
+        trigger="user",
+        parent="",
+        label=f"forked from {manifest.snapshot.session_id[:8]}",
+        created_at=datetime.now(UTC),
+        stored_bytes=0,
+        metadata={"forked_from": manifest.snapshot.snapshot_id, "reseed": True},
+    )
+    files = [f for f in manifest.files if f.mount == "app"]
+    lock = lock_session(root, session_id)
+    try:
+        take.commit(session_id, first.snapshot_id, first.to_json(), body)
+        try:
+            with catalog.staged_session(root, session_id, extra, logger) as folder:
+                SavedTree("app", folder).restore(files, lambda name, length: piece_of(store, name, length))
+        except BaseException:
+            store.remove_manifest(session_id, first.snapshot_id)
+            raise
+    finally:
+        lock.release()
+    logger.info("session.forked", session_id=session_id, snapshot_id=manifest.snapshot.snapshot_id)
+    return session_id

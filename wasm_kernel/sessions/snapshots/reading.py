@@ -1,0 +1,68 @@
+"""Find and read snapshots."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from wasm_kernel.errors import BadSnapshot, ConfigurationError, WasmKernelError
+from wasm_kernel.host.store.chunks import ZERO, ChunkStore
+from wasm_kernel.model.names import STATE_FOLDER
+from wasm_kernel.model.records import is_uuid
+from wasm_kernel.model.snapshots import Snapshot, parse_snapshot
+from wasm_kernel.sessions.inventory import existing_root
+from wasm_kernel.sessions.recorder import snapshot_store
+
+AnyRoot = Path | str | None
+
+
+def list_snapshots(workspace_root: AnyRoot = None, session_id: str | None = None) -> list[Snapshot]:
+    """The snapshots of a session, or of all, newest first. Unreadable ones are not listed."""
+    store = snapshot_store(existing_root(workspace_root))
+    found = []
+    with contextlib.closing(store):
+        for group, name in store.manifest_names(session_id):
+            with contextlib.suppress(WasmKernelError, OSError):
+                found.append(head_of(store, group, name))
+    return sorted(found, key=lambda s: s.created_at, reverse=True)
+
+
+def get_snapshot(snapshot_id: str, workspace_root: AnyRoot = None) -> Snapshot:
+    """A snapshot by its id."""
+    store = snapshot_store(existing_root(workspace_root))
+    with contextlib.closing(store):
+        return head_of(store, session_of_snapshot(store, snapshot_id), snapshot_id)
+
+
+def newest_snapshot(root: Path, session_id: str) -> Snapshot | None:
+    """A session's newest snapshot."""
+    found = list_snapshots(root, session_id)
+    return found[0] if found else None
+
+
+def has_store(root: Path) -> bool:
+    """Whether a snapshot was ever taken below a root. Looking does not create a store."""
+    return (root / STATE_FOLDER / "snapshots").is_dir()
+
+
+def head_of(store: ChunkStore, group: str, name: str) -> Snapshot:
+    """A snapshot's head; `BadSnapshot` if its id does not match its name."""
+    snapshot = parse_snapshot(store.manifest_head(group, name))
+    if (snapshot.session_id, snapshot.snapshot_id) != (group, name):
+        raise BadSnapshot(f"snapshot {name} has the id {snapshot.snapshot_id} inside")
+    return snapshot
+
+
+def session_of_snapshot(store: ChunkStore, snapshot_id: str) -> str:
+    """The session that a snapshot belongs to; `FileNotFoundError` if there is no such snapshot."""
+    if not is_uuid(snapshot_id):
+        raise ConfigurationError(f"{snapshot_id!r} is not a snapshot id")
+    for group, name in store.manifest_names():
+        if name == snapshot_id:
+            return group
+    raise FileNotFoundError(f"there is no snapshot {snapshot_id}; list_snapshots() lists them")
+
+
+def piece_of(store: ChunkStore, name: bytes, length: int) -> bytes:
+    """A part of a saved file."""
+    return bytes(length) if name == ZERO else store.read_chunk(name)[:length]

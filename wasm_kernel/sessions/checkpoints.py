@@ -113,7 +113,7 @@ class Checkpoints:
             pending.metadata = {**pending.metadata, **self.rules.marks}
         with self._guard:
             self._queue.append(pending)
-            while len(self._queue) > self.rules.count:
+            while len(self._queue) > self.rules.count and self._queue[0].may_go:
                 # The oldest would be deleted as soon as it is written: the next one takes over its changes.
                 oldest = self._queue.popleft()
                 self._queue[0].guest.memory.take_over(oldest.guest.memory)

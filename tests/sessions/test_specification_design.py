@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -21,7 +22,14 @@ from tests.sessions.helpers import (
     set_age,
     tree,
 )
-from wasm_kernel import RetentionPolicy, archive_sessions, import_session, prune_sessions, repair_session_metadata
+from wasm_kernel import (
+    ConfigurationError,
+    RetentionPolicy,
+    archive_sessions,
+    import_session,
+    prune_sessions,
+    repair_session_metadata,
+)
 from wasm_kernel.sessions import session as session_module
 
 # ---- unit tests
@@ -255,6 +263,13 @@ def test_configurable_retention_policies(root: Path) -> None:
     assert prune_sessions(policy=none, workspace_root=root).deleted_sessions == []
     everything = RetentionPolicy(min_free_bytes=1 << 60)
     assert prune_sessions(policy=everything, workspace_root=root).deleted_sessions == [ids[1], ids[3], ids[4]]
+    as_written = RetentionPolicy(max_age_hours=24, max_sessions=1000, min_free_space_gb=10)
+    assert as_written == RetentionPolicy(max_age_hours=24, max_sessions=1000, min_free_bytes=10 << 30)
+    assert as_written.is_bounded and replace(as_written, max_sessions=1).min_free_bytes == 10 << 30
+    with pytest.raises(ConfigurationError, match="min_free_space_gb is -1"):
+        RetentionPolicy(min_free_space_gb=-1)
+    with pytest.raises(ConfigurationError, match="give one of them"):
+        RetentionPolicy(min_free_space_gb=1, min_free_bytes=1)
 
 
 def test_rich_metadata(sessions: Opened, root: Path) -> None:
@@ -266,6 +281,10 @@ def test_rich_metadata(sessions: Opened, root: Path) -> None:
     assert found["notebook"] == "work/analysis.ipynb"
     assert found["execution_count"] == 2
     assert found["last_error_at"] <= found["updated_at"]
+    assert found["last_error"] == "ZeroDivisionError: division by zero"
+    sandbox.execute("raise ValueError('\\ud800 ' + 'é\\n' * 10_000_000)")  # a guest's words are data
+    assert metadata(root, session_id)["last_error"].startswith("ValueError: ? é é")
+    assert (root / session_id / ".metadata.json").stat().st_size < 4000
 
 
 def test_session_archival(root: Path, tmp_path: Path) -> None:

@@ -199,11 +199,12 @@ print([n for _, _, names in os.walk('/app') for n in names], glob.glob('/app/.*'
     assert "REACHED" not in result.stdout
     assert result.stdout == "['seen.txt'] []\n"
     found = metadata(root, session_id)
-    assert {**found, "updated_at": 0, "execution_count": 0, "last_error_at": 0} == {
+    assert {**found, "updated_at": 0, "execution_count": 0, "last_error_at": 0, "last_error": 0} == {
         **before,
         "updated_at": 0,
         "execution_count": 0,
         "last_error_at": 0,
+        "last_error": 0,
     }
 
 

@@ -367,5 +367,8 @@ def test_public_api_surface_extended_additively() -> None:
     for name in wasm_kernel.__all__:
         assert getattr(wasm_kernel, name) is not None
         assert name in dir(wasm_kernel)
+        if name != "__version__":  # `from sandbox.sessions import …`, as the documents write it
+            assert getattr(wasm_kernel.sessions, name) is getattr(wasm_kernel, name)
+    assert not hasattr(wasm_kernel.sessions, "no_such_name")
     with pytest.raises(AttributeError):
         wasm_kernel.no_such_name  # noqa: B018

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 
 from wasm_kernel.errors import ConfigurationError
@@ -40,6 +40,7 @@ class RetentionPolicy:
         max_total_bytes: Keep at most this much in all.
         min_free_bytes: Leave at least this much of the disk free.
         keep: Ids that are never deleted.
+        min_free_space_gb: Another way to give ``min_free_bytes``, in units of 1024³ bytes.
     """
 
     max_age_hours: float | None = None
@@ -47,6 +48,7 @@ class RetentionPolicy:
     max_total_bytes: int | None = None
     min_free_bytes: int | None = None
     keep: frozenset[str] = field(default_factory=frozenset)
+    min_free_space_gb: InitVar[float | None] = None
 
     @property
     def is_bounded(self) -> bool:
@@ -54,12 +56,21 @@ class RetentionPolicy:
         bounds = (self.max_age_hours, self.max_sessions, self.max_total_bytes, self.min_free_bytes)
         return any(bound is not None for bound in bounds)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, min_free_space_gb: float | None) -> None:
         object.__setattr__(self, "keep", frozenset(self.keep))
         for name in ("max_age_hours", "max_sessions", "max_total_bytes", "min_free_bytes"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0):
-                raise ConfigurationError(f"{name} is {value!r}; it must be a number, 0 or more, or None for no bound")
+            _check_bound(name, getattr(self, name))
+        if min_free_space_gb is None:
+            return
+        _check_bound("min_free_space_gb", min_free_space_gb)
+        if self.min_free_bytes is not None:
+            raise ConfigurationError("min_free_bytes and min_free_space_gb mean the same; give one of them")
+        object.__setattr__(self, "min_free_bytes", min_free_space_gb * (1 << 30))
+
+
+def _check_bound(name: str, value: object) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0):
+        raise ConfigurationError(f"{name} is {value!r}; it must be a number, 0 or more, or None for no bound")
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ class SandboxInfo(_Listed):
     """A session as a sandbox of the REST API, with what only its server knows."""
 
     sandbox_id: str
+    parent_sandbox_id: str | None
     state: str
     deleted_at: str | None
     idle_timeout_seconds: int

@@ -30,6 +30,8 @@ from wasm_kernel.sessions.sandboxes import BaseSandbox
 if TYPE_CHECKING:
     from wasm_kernel.sessions.recorder import Recorder
 
+_MAX_ERROR = 300  # characters of an error that the metadata keeps
+
 
 class LiveSession:
     """A session in use by this process, shared by every handle on it; closed with the last."""
@@ -139,7 +141,7 @@ class LiveSession:
             fuel = record.extra.get("total_fuel_consumed")
             extra["total_fuel_consumed"] = (fuel if isinstance(fuel, int) else 0) + result.fuel_consumed
         if not result.success and result.outcome.kind is not OutcomeKind.EXIT:
-            extra["last_error_at"] = format_time(now)
+            extra |= {"last_error_at": format_time(now), "last_error": _error_text(result)}
         newer = record.touched(now, **extra)
         try:
             self._keeper.replace(newer)
@@ -147,6 +149,13 @@ class LiveSession:
             logger.warning("session.metadata.update_failed", session_id=self.session_id, error=str(e))
             return
         logger.debug("session.metadata.updated", session_id=self.session_id, updated_at=format_time(newer.updated_at))
+
+
+def _error_text(result: SandboxResult) -> str:
+    """What went wrong, for the metadata: one short line, whatever the guest said."""
+    error = result.error
+    said = f"{error.name}: {error.value}" if error is not None else result.outcome.message
+    return " ".join(wire.without_surrogates(said[:_MAX_ERROR]).split())
 
 
 class SessionSandbox(BaseSandbox):

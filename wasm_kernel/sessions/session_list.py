@@ -10,7 +10,7 @@ from typing import Any
 
 from wasm_kernel.host.store import manifests
 from wasm_kernel.model.names import STATE_FOLDER
-from wasm_kernel.model.records import SessionRecord, format_time
+from wasm_kernel.model.records import SessionRecord, format_time, is_session_id
 from wasm_kernel.model.retention import SessionFacts
 from wasm_kernel.model.session_info import SessionInfo
 from wasm_kernel.sessions.inventory import existing_root, survey
@@ -33,6 +33,7 @@ class SessionSummary:
         former_notebook: The path of the notebook that left it for another session.
         snapshot_count: How many snapshots it has.
         stamp: Changes whenever it is used.
+        forked_from: The session from whose snapshot it was made, or empty.
     """
 
     session_id: str
@@ -47,6 +48,7 @@ class SessionSummary:
     former_notebook: str = ""
     snapshot_count: int = 0
     stamp: str = ""
+    forked_from: str = ""
 
     def info(self) -> SessionInfo:
         """The same as JSON."""
@@ -84,7 +86,7 @@ def snapshot_counts(root: Path, session_id: str | None = None) -> dict[str, int]
 def _summary(facts: SessionFacts, record: SessionRecord | None, snapshot_count: int) -> SessionSummary:
     """One session from a survey. Its metadata is untrusted text: cut to length, and not relied on."""
     extra: dict[str, Any] = record.extra if record is not None else {}
-    count = extra.get("execution_count")
+    count, parent = extra.get("execution_count"), extra.get("forked_from")
     return SessionSummary(
         facts.session_id,
         record.created_at if record is not None else None,
@@ -98,4 +100,5 @@ def _summary(facts: SessionFacts, record: SessionRecord | None, snapshot_count: 
         str(extra.get("former_notebook") or "")[:4096],
         snapshot_count,
         facts.stamp,
+        parent if isinstance(parent, str) and is_session_id(parent) else "",
     )

@@ -37,10 +37,13 @@ def test_a_whole_life(api: Api) -> None:
     given = {"why": "test", "reseed": True}
     saved = api("POST", f"sandboxes/{sandbox_id}/snapshots", {"label": "good", "metadata": given}, 201)
     assert saved["sandbox_id"] == sandbox_id and saved["trigger"] == "user" and saved["created_at"]
+    assert saved["trigger_type"] == "user"
     assert saved["metadata"] == given and saved["details"] == {}  # a client's words are not taken for ours
     assert api("GET", f"snapshots/{saved['snapshot_id']}") == saved
     api.run(sandbox_id, "x = 'later'")
     other = api.create(snapshot_id=saved["snapshot_id"])
+    assert made.json["parent_sandbox_id"] is None
+    assert api("GET", f"sandboxes/{other}")["parent_sandbox_id"] == sandbox_id
     assert api.value(other, "x + next(g), open('f.txt').read()") == "(43, 'here')"
 
     deleted = api("DELETE", f"sandboxes/{sandbox_id}")
@@ -49,7 +52,7 @@ def test_a_whole_life(api: Api) -> None:
     assert not (api.server.root / sandbox_id).exists()
     for method, path in (
         ("POST", "/tasks"), ("POST", "/snapshots"), ("POST", "/busy"), ("POST", "/idle"), ("DELETE", ""),
-        ("POST", f"/tasks/{task['task_id']}/interrupt"),
+        ("POST", f"/tasks/{task['task_id']}/interrupt"), ("POST", "/stop"),
     ):  # fmt: skip
         body = {"code": "1"} if path == "/tasks" else None
         assert api(method, f"sandboxes/{sandbox_id}{path}", body, 410)["detail"] == GONE
@@ -60,6 +63,20 @@ def test_a_whole_life(api: Api) -> None:
     api("POST", "prune/execute", {})  # sweeps what belongs to nobody
     again = api.create(snapshot_id=deleted["snapshot_id"])
     assert again != sandbox_id and api.value(again, "x, next(g), open('f.txt').read()") == "('later', 2, 'here')"
+
+
+def test_stop_is_another_name_for_delete(api: Api) -> None:
+    first = api.create()
+    saved = api("POST", f"sandboxes/{first}/snapshots", {}, 201)
+    sandbox_id = api.create(snapshot_id=saved["snapshot_id"])
+    api.run(sandbox_id, "kept = 7")
+    stopped = api("POST", f"sandboxes/{sandbox_id}/stop")
+    assert (stopped["state"], stopped["parent_sandbox_id"]) == ("deleted", first)
+    assert api("GET", f"sandboxes/{sandbox_id}") == stopped
+    assert api("GET", f"snapshots/{stopped['snapshot_id']}")["trigger_type"] == "session_close"
+    assert api.value(api.create(snapshot_id=stopped["snapshot_id"]), "kept") == "7"
+    assert api("POST", f"sandboxes/{first}/stop?snapshot=false")["snapshot_id"] is None
+    assert api("POST", f"sandboxes/{first}/restart", None, 404)["detail"].startswith("the API has no")
 
 
 def count_here(api: Api) -> int:

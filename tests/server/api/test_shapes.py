@@ -79,4 +79,4 @@ def test_what_belongs_to_one_server_is_filled_in() -> None:
 
 
 def test_every_operation_can_be_checked() -> None:
-    assert len(operations(DOCUMENT)) == 21
+    assert len(operations(DOCUMENT)) == 22

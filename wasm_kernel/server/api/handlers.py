@@ -72,6 +72,19 @@ class SandboxHandler(ApiHandler):
             self.answer(await sandboxes.delete(sandbox_id, snapshot=query["snapshot"]))
 
 
+class StopHandler(ApiHandler):
+    """Another name for deleting, which clients without DELETE can use."""
+
+    @web.authenticated
+    @authorized
+    async def post(self, sandbox_id: str) -> None:
+        """Save it and delete it."""
+        query = self.query("stopSandbox")
+        sandboxes = await self.api.sandboxes()
+        with self.answering(sandbox_id):
+            self.answer(await sandboxes.delete(sandbox_id, snapshot=query["snapshot"]))
+
+
 class MarkHandler(ApiHandler):
     """Whether a sandbox may be released."""
 
@@ -284,6 +297,7 @@ _SANDBOX = rf"{BASE}/sandboxes/([^/]+)"
 ROUTES: list[tuple[str, type[ApiHandler]]] = [
     (rf"{BASE}/sandboxes", SandboxesHandler),
     (_SANDBOX, SandboxHandler),
+    (rf"{_SANDBOX}/stop", StopHandler),
     (rf"{_SANDBOX}/(idle|busy)", MarkHandler),
     (rf"{_SANDBOX}/tasks", TasksHandler),
     (rf"{_SANDBOX}/tasks/([^/]+)", TaskHandler),

@@ -140,6 +140,7 @@ def _shown(root: Path, summary: SessionSummary, terms: Terms, living: Living | N
     wishes = terms.wishes(root / summary.session_id) if summary.problem != "symlink" else None
     return {
         "sandbox_id": summary.session_id,
+        "parent_sandbox_id": summary.forked_from or None,
         "state": _state(summary, living),
         "title": summary.title,
         "notebook": summary.notebook,
@@ -163,7 +164,10 @@ def _shown(root: Path, summary: SessionSummary, terms: Terms, living: Living | N
 
 def tombstone(shown: Mapping[str, Any], snapshot_id: str | None, now: datetime) -> dict[str, Any]:
     """What is remembered of a deleted sandbox."""
-    kept = ("title", "notebook", "created_at", "updated_at", "idle_timeout_seconds", "execution_count")
+    kept = (
+        *("title", "notebook", "parent_sandbox_id", "created_at", "updated_at"),
+        *("idle_timeout_seconds", "execution_count"),
+    )
     return {name: shown[name] for name in kept} | {"deleted_at": format_time(now), "snapshot_id": snapshot_id}
 
 
@@ -183,6 +187,7 @@ def _deleted(session_id: str, buried: Mapping[str, Any], counts: Mapping[str, in
 
     return {
         "sandbox_id": session_id,
+        "parent_sandbox_id": parent if is_session_id(parent := text("parent_sandbox_id")) else None,
         "state": "deleted",
         "title": text("title")[:MAX_TITLE],
         "notebook": text("notebook"),
@@ -224,6 +229,7 @@ def snapshot(found: Snapshot) -> dict[str, Any]:
         "snapshot_id": found.snapshot_id,
         "sandbox_id": found.session_id,
         "trigger": found.trigger,
+        "trigger_type": found.trigger,
         "created_at": format_time(found.created_at),
         "label": found.label,
         "parent": found.parent or None,

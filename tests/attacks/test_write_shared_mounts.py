@@ -19,7 +19,7 @@ from wasm_kernel import BaseSandbox, SandboxResult
 from wasm_kernel.host.image import image
 from wasm_kernel.host.runtime.engine import Mount
 
-_SHARED = ["/usr/local/lib", "/site", "/kernel", "/dev", "/packages"]
+_SHARED = ["/usr/local/lib", "/site", "/kernel", "/dev", "/packages", "/data"]
 _real_mounts = image.Image.mounts
 
 

@@ -34,7 +34,7 @@ class Boot:
     def __enter__(self) -> Boot:
         self._scratch = tempfile.TemporaryDirectory()
         root = Path(self._scratch.name)
-        for name in ("tmp", "app", "kernel", "dev", "packages"):
+        for name in ("tmp", "app", "kernel", "dev", "packages", "data"):
             (root / name).mkdir()
         scratch.furnish(root / "tmp")
         eng, modules = image.load_modules(self._which, metered=False)

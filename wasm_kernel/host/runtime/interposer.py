@@ -97,6 +97,7 @@ _MOST_NAMES = _LAYOUT["LIST"] - _LAYOUT["SESSIONS"]
 _LIST_MAX = 64 << 20
 _MAX_PATH = 4096
 _OPENED = (3, 4)  # WASI's kinds of what may be open: folders and files
+_LINK, _MAX_DEPTH = 7, 100  # a link's kind; names in a path that is opened again in /data
 _OPEN, _CLOSE = 1, 2
 _OPEN_RECORD = struct.Struct("<IIIIIIQI")
 
@@ -265,7 +266,7 @@ class Interposer:
         self.set("sessions", 1)
 
     def set(self, name: str, value: int) -> None:
-        """Set one of the filter's globals: bytes, files, max_file, max_open, open, dev, app, dirty, clock_offset."""
+        """Set one of the filter's globals, by the name it is exported under."""
         self._store.set_global(self._filter[name], value)
 
     def get(self, name: str) -> int:
@@ -356,7 +357,8 @@ class Interposer:
                 continue
             self._scratch_calls["fd_seek"](fd, item.offset, 0, _LAYOUT["OUT64"])
             self.open_files[fd] = item
-            flags = 4 | (item.fdflags & 1) << 1 | (item.mount == self.get("dev")) | (item.mount == self.get("app")) << 3
+            flags = 4 | (item.fdflags & 1) << 1 | (item.mount == self.get("dev"))
+            flags |= (item.mount == self.get("app")) << 3 | (item.mount == self.get("data")) << 4
             ctypes.c_uint8.from_address(self._base + _LAYOUT["FLAGS"] + fd).value = flags
         for fd in placeholders:
             self._scratch_calls["fd_close"](fd)
@@ -367,6 +369,8 @@ class Interposer:
         if len(item.path) > _MAX_PATH:  # of a snapshot that was made elsewhere
             return None
         ctypes.memmove(self._base + _LAYOUT["PATH"], item.path, len(item.path))
+        if item.mount == self.get("data") and not self._shown(item):
+            return None
         directory = item.oflags & 2
         try:
             if (
@@ -383,3 +387,13 @@ class Interposer:
         except Trapped:  # flags or rights that do not exist: no guest of ours had it open
             return None
         return None if status else ctypes.c_uint32.from_address(self._base + _LAYOUT["OUT32"]).value
+
+    def _shown(self, item: OpenFile) -> bool:
+        """Whether /data, which may be another folder by now, shows this: no name begins with a dot, none is a link."""
+        names = item.path.replace(b"\\", b"/").split(b"/")
+        if len(names) > _MAX_DEPTH or any(name[:1] == b"." and name not in (b".", b"..") for name in names):
+            return False
+        stat, kind = self._scratch_calls["path_filestat_get"], self._base + _LAYOUT["STAT"] + 16
+        ends = (len(b"/".join(names[:count])) for count in range(1, len(names) + 1))
+        stats = (stat(item.mount, 0, _LAYOUT["PATH"], end, _LAYOUT["STAT"]) for end in ends)
+        return not any(status == 0 and ctypes.c_uint8.from_address(kind).value == _LINK for status in stats)

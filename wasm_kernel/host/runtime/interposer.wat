@@ -4,7 +4,7 @@
 ;;   %HIDDEN%     the hidden names, lower case        %STAT%   a filestat       %OUT32%, %OUT64%  small results
 ;;   %OUT_LEN%.. length, descriptor and last flush of the output buffer at %OUT_BUFFER%
 ;;   %JOURNAL_LEN% length of the journal at %JOURNAL%  %FLAGS%  a byte per descriptor: 1 /dev/null, 2 appends, 4 opened by the guest,
-;;                                                     8 of the workspace
+;;                                                     8 of the workspace, 16 of /data
 ;;   %KNOWN%      per descriptor, a size its file is known to have had
 ;;   %PATH%       a path copied for wasmtime to read   %LIST%   a folder's listing, to the memory's end
 ;;   %SESSIONS%   names of sessions that are no UUIDs, lower case   %FOLDED%  a component of a path, as it is compared
@@ -16,6 +16,9 @@
 ;; in any folder, and no link may point to one. Where $sessions is set, neither do components below the workspace that are
 ;; a UUID or the name of a session: the folders of sessions. These are rules about text, so they cannot be raced; and they
 ;; hold at any depth, because a link to . would make any depth the first.
+;;
+;; /data is a folder of the person's, which the guest cannot change: names there that begin with a dot do not exist, and no
+;; link is followed, so neither what is hidden there nor what lies outside can be reached by another name.
 
   (global $bytes (export "bytes") (mut i64) (i64.const 0))          ;; what the guest may still write
   (global $files (export "files") (mut i64) (i64.const 0))          ;; what it may still create
@@ -25,6 +28,7 @@
   (global $max_open (export "max_open") (mut i32) (i32.const 0))
   (global $dev (export "dev") (mut i32) (i32.const -1))             ;; the descriptor /dev is mounted under
   (global $app (export "app") (mut i32) (i32.const -1))             ;; and the workspace
+  (global $data (export "data") (mut i32) (i32.const -1))           ;; and /data
   (global $sessions (export "sessions") (mut i32) (i32.const 0))    ;; whether folders of sessions are hidden in it
   (global $clock_offset (export "clock_offset") (mut i64) (i64.const 0))
   (global $refused (export "refused") (mut i32) (i32.const 0))      ;; times the hidden name was asked for
@@ -141,13 +145,52 @@
       (i32.or (i32.ge_u (local.get $dir) (i32.const %FLAGS_SIZE%))
               (i32.ne (i32.and (call $flag (local.get $dir)) (i32.const 8)) (i32.const 0))))))
 
+  ;; Is it /data, or a folder in it?
+  (func $in_data (param $dir i32) (result i32)
+    (i32.or (i32.eq (local.get $dir) (global.get $data))
+      (i32.or (i32.ge_u (local.get $dir) (i32.const %FLAGS_SIZE%))
+              (i32.ne (i32.and (call $flag (local.get $dir)) (i32.const 16)) (i32.const 0)))))
+  ;; Does the name of n bytes at p begin with a dot, but is neither . nor ..?
+  (func $dotted (param $p i32) (param $n i32) (result i32)
+    (if (i32.eqz (local.get $n)) (then (return (i32.const 0))))
+    (if (i32.ne (i32.load8_u $s (local.get $p)) (i32.const 46)) (then (return (i32.const 0))))
+    (if (i32.eq (local.get $n) (i32.const 1)) (then (return (i32.const 0))))
+    (i32.or (i32.ne (local.get $n) (i32.const 2)) (i32.ne (i32.load8_u $s offset=1 (local.get $p)) (i32.const 46))))
+  ;; Are the first n bytes of PATH the path of a link?
+  (func $is_link (param $dir i32) (param $n i32) (result i32)
+    (if (i32.eqz (local.get $n)) (then (return (i32.const 0))))
+    (if (call $s_path_filestat_get (local.get $dir) (i32.const 0) (i32.const %PATH%) (local.get $n) (i32.const %STAT%))
+      (then (return (i32.const 0))))
+    (i32.eq (i32.load8_u $s offset=16 (i32.const %STAT%)) (i32.const 7)))
+  ;; 0, or the errno for a path at PATH, below /data, that has a name with a dot first or leads through a link. What it
+  ;; ends in may be a link: whoever would follow that asks $is_link as well. A slash and a backslash end a name.
+  (func $data_ok (param $dir i32) (param $n i32) (result i32)
+    (local $i i32) (local $from i32) (local $c i32)
+    (loop $next
+      (local.set $c (i32.const 47))
+      (if (i32.lt_u (local.get $i) (local.get $n))
+        (then (local.set $c (i32.load8_u $s (i32.add (i32.const %PATH%) (local.get $i))))))
+      (if (i32.or (i32.eq (local.get $c) (i32.const 47)) (i32.eq (local.get $c) (i32.const 92))) (then
+        (if (call $dotted (i32.add (i32.const %PATH%) (local.get $from)) (i32.sub (local.get $i) (local.get $from)))
+          (then (return (i32.const 44))))
+        (if (i32.and (i32.eq (local.get $c) (i32.const 47)) (i32.lt_u (local.get $i) (local.get $n)))
+          (then (if (call $is_link (local.get $dir) (local.get $i)) (then (return (i32.const 63))))))
+        (local.set $from (i32.add (local.get $i) (i32.const 1)))))
+      (br_if $next (i32.le_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
+    (i32.const 0))
+  ;; 63 for a path at PATH that would follow a link in /data.
+  (func $ends_in_link (param $dir i32) (param $n i32) (result i32)
+    (if (i32.eqz (call $in_data (local.get $dir))) (then (return (i32.const 0))))
+    (i32.mul (call $is_link (local.get $dir) (local.get $n)) (i32.const 63)))
+
   ;; 0, or the errno for a path with a hidden component. Afterwards the path is at PATH, too.
   (func $path_ok (param $dir i32) (param $p i32) (param $n i32) (result i32)
     (if (i32.gt_u (local.get $n) (i32.const 4096)) (then (return (i32.const 37))))
     (if (i32.eqz (call $fits (local.get $p) (local.get $n))) (then (return (i32.const 21))))
     (memory.copy $s $g (i32.const %PATH%) (local.get $p) (local.get $n))
-    (if (i32.eqz (call $hidden (i32.const %PATH%) (local.get $n) (call $below (local.get $dir))))
-      (then (return (i32.const 0))))
+    (if (i32.eqz (call $hidden (i32.const %PATH%) (local.get $n) (call $below (local.get $dir)))) (then
+      (if (call $in_data (local.get $dir)) (then (return (call $data_ok (local.get $dir) (local.get $n)))))
+      (return (i32.const 0))))
     (global.set $refused (i32.add (global.get $refused) (i32.const 1)))
     (i32.const 44))
 
@@ -260,9 +303,10 @@
   (func $flag (param $fd i32) (result i32)
     (if (i32.ge_u (local.get $fd) (i32.const %FLAGS_SIZE%)) (then (return (i32.const 0))))
     (i32.load8_u $s (i32.add (local.get $fd) (i32.const %FLAGS%))))
-  (func $of_app (param $dir i32) (result i32)      ;; the flag of what is opened there
+  (func $of_mount (param $dir i32) (result i32)      ;; the flag of what is opened there
     (if (i32.eq (local.get $dir) (global.get $app)) (then (return (i32.const 8))))
-    (i32.and (call $flag (local.get $dir)) (i32.const 8)))
+    (if (i32.eq (local.get $dir) (global.get $data)) (then (return (i32.const 16))))
+    (i32.and (call $flag (local.get $dir)) (i32.const 24)))
   (func $set_flag (param $fd i32) (param $value i32)
     (if (i32.ge_u (local.get $fd) (i32.const %FLAGS_SIZE%)) (then (return)))
     (i32.store8 $s (i32.add (local.get $fd) (i32.const %FLAGS%)) (local.get $value)))
@@ -290,6 +334,7 @@
                    (param $rights i64) (param $inherit i64) (param $fdflags i32) (param $out i32) (result i32)
     (local $e i32) (local $fd i32) (local $creates i32) (local $null i32)
     (if (local.tee $e (call $path_ok (local.get $dir) (local.get $p) (local.get $n))) (then (return (local.get $e))))
+    (if (local.tee $e (call $ends_in_link (local.get $dir) (local.get $n))) (then (return (local.get $e))))
     (if (i32.eqz (call $fits (local.get $out) (i32.const 4))) (then (return (i32.const 21))))
     (if (i32.ge_s (global.get $open) (global.get $max_open)) (then (return (i32.const 33))))
     (if (local.tee $null (call $is_null (local.get $dir) (local.get $p) (local.get $n))) (then
@@ -311,7 +356,7 @@
     (if (local.get $e) (then (return (local.get $e))))
     (local.set $fd (i32.load $g align=1 (local.get $out)))
     (global.set $open (i32.add (global.get $open) (i32.const 1)))
-    (call $set_flag (local.get $fd) (i32.or (i32.or (i32.const 4) (call $of_app (local.get $dir)))
+    (call $set_flag (local.get $fd) (i32.or (i32.or (i32.const 4) (call $of_mount (local.get $dir)))
       (i32.or (local.get $null) (i32.shl (i32.and (local.get $fdflags) (i32.const 1)) (i32.const 1)))))
     (i64.store $s (call $known_at (local.get $fd)) (i64.const 0))
     (call $note_open (local.get $fd) (local.get $dir) (local.get $lookup) (local.get $n)
@@ -332,6 +377,8 @@
   (func $path_filestat_get (param $dir i32) (param $lookup i32) (param $p i32) (param $n i32) (param $out i32) (result i32)
     (local $e i32)
     (if (local.tee $e (call $path_ok (local.get $dir) (local.get $p) (local.get $n))) (then (return (local.get $e))))
+    (if (i32.and (local.get $lookup) (i32.const 1)) (then
+      (if (local.tee $e (call $ends_in_link (local.get $dir) (local.get $n))) (then (return (local.get $e))))))
     (call $real_path_filestat_get (local.get $dir) (local.get $lookup) (local.get $p) (local.get $n) (local.get $out)))
 
   (func $path_filestat_set_times (param $dir i32) (param $lookup i32) (param $p i32) (param $n i32)
@@ -366,6 +413,7 @@
   (func $path_readlink (param $dir i32) (param $p i32) (param $n i32) (param $buf i32) (param $len i32) (param $used i32) (result i32)
     (local $e i32)
     (if (local.tee $e (call $path_ok (local.get $dir) (local.get $p) (local.get $n))) (then (return (local.get $e))))
+    (if (local.tee $e (call $ends_in_link (local.get $dir) (local.get $n))) (then (return (local.get $e))))
     (call $real_path_readlink (local.get $dir) (local.get $p) (local.get $n) (local.get $buf) (local.get $len) (local.get $used)))
 
   (func $path_rename (param $dir i32) (param $p i32) (param $n i32) (param $dir2 i32) (param $p2 i32) (param $n2 i32) (result i32)
@@ -427,8 +475,12 @@
     (block $done (loop $next
       (br_if $done (i32.gt_u (i32.add (local.get $at) (i32.const 24)) (local.get $end)))
       (local.set $len (i32.add (i32.const 24) (i32.load $s offset=16 (local.get $at))))
-      (if (i32.eqz (call $hidden (i32.add (local.get $at) (i32.const 24)) (i32.sub (local.get $len) (i32.const 24))
-                     (call $below (local.get $fd)))) (then
+      (if (i32.eqz (i32.or
+          (call $hidden (i32.add (local.get $at) (i32.const 24)) (i32.sub (local.get $len) (i32.const 24))
+            (call $below (local.get $fd)))
+          (i32.and (call $in_data (local.get $fd))
+            (call $dotted (i32.add (local.get $at) (i32.const 24)) (i32.sub (local.get $len) (i32.const 24))))))
+        (then
         (memory.copy $s $s (local.get $to) (local.get $at) (local.get $len))
         ;; the padding behind the type byte holds what wasmtime's stack held: cleared
         (i32.store $s offset=20 (local.get $to) (i32.and (i32.load $s offset=20 (local.get $to)) (i32.const 255)))

@@ -70,6 +70,7 @@ class LiveGuest:
     ) -> None:
         self.image, self.policy = img, policy
         self._packages = installed  # a folder of `packages`
+        self._data: Path | None = None
         self._thread = thread
         self.memory = GuestMemory(img.memory)
         self.state = GuestState(img.rest)
@@ -135,7 +136,7 @@ class LiveGuest:
                 eng,
                 modules["guest"],
                 modules,
-                self.image.mounts(files.folder, files.scratch, self._packages),
+                self.image.mounts(files.folder, files.scratch, self._packages, self._shown_data()),
                 {},
                 Limits(policy.memory_bytes, policy.max_file_bytes, policy.max_open_files),
                 Handlers(
@@ -194,6 +195,16 @@ class LiveGuest:
         self.keep()
         self.drop_instance()  # the next one is made with these limits, over the same memory
         self.policy = policy
+
+    def show_data(self, folder: Path | None) -> None:
+        """Show a folder of the host's at /data, read-only, from the next turn on; None: an empty one."""
+        self.keep()
+        self.drop_instance()  # the next one is made with it, over the same memory
+        self._data = folder
+
+    def _shown_data(self) -> Path | None:
+        """What to mount at /data: nothing of a folder that is gone, so that the guest goes on without it."""
+        return self._data if self._data is not None and os.access(self._data, os.R_OK | os.X_OK) else None
 
     def close(self) -> None:
         """Release its memory and files."""

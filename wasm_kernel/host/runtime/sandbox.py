@@ -107,6 +107,10 @@ class Sandbox:
         """Other limits from the next execution on; the guest keeps its memory."""
         self._thread.wait(lambda: self._executions.change_policy(policy))
 
+    def show_data(self, folder: Path | None) -> None:
+        """Show a folder of the host's at /data, read-only; None: an empty one. The guest keeps its memory."""
+        self._thread.wait(lambda: self._guest.show_data(folder))
+
     # ---- snapshots
 
     def begin_capture(

@@ -56,7 +56,7 @@ def test_what_is_refused_is_not_sent_and_said_once_per_request(monkeypatch: pyte
     monkeypatch.setattr(open_comms, "MOST", 2)
     sent: list[tuple[str, str, Any]] = []
     outputs = Outputs(
-        lambda parent, kind, content, *rest: sent.append((parent["id"], kind, content)), lambda work: None
+        lambda parent, kind, content, *rest: sent.append((parent["id"], kind, content)), lambda seconds, work: None
     )
     outputs.trusted = True  # else only widgets of ipywidgets' own are opened at all
     for cell in ("one", "two"):

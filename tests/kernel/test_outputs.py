@@ -24,7 +24,7 @@ class Scene:
         self.sent: list[tuple[Message, str, Message]] = []
         self.buffers: list[Any] = []
         self.waiting: list[Callable[[], None]] = []
-        self.outputs = Outputs(self._publish, self.waiting.append)
+        self.outputs = Outputs(self._publish, lambda seconds, work: self.waiting.append(work))
         self.outputs.trusted = trusted
 
     def _publish(self, parent: Message, kind: str, content: Message, metadata: Any = None, buffers: Any = None) -> None:

@@ -30,7 +30,6 @@ from wasm_kernel.kernel.messages import MessageLoop
 from wasm_kernel.kernel.notebook_session import NotebookSession
 from wasm_kernel.kernel.outputs import Outputs
 from wasm_kernel.kernel.questions import Person, Questions
-from wasm_kernel.kernel.streams import PAUSE
 from wasm_kernel.model.snapshot_retention import CheckpointRules
 from wasm_kernel.sessions.opening import OpenedSession
 from wasm_kernel.sessions.runtime import Execution, SessionRuntime
@@ -93,7 +92,7 @@ class WasmKernel(MessageLoop):
         self, channels: Channels, place: NotebookSession, opening: Future[OpenedSession], **kwargs: Any
     ) -> None:
         super().__init__(channels, **kwargs)
-        self._outputs = Outputs(self.publish, self._soon)
+        self._outputs = Outputs(self.publish, self._later)
         self._replies = Replies(self._outputs, self.publish)
         self._comms = CommMessages(self._outputs, self._publish_for_request)
         self._questions = Questions(channels.stdin, self._wire)
@@ -321,9 +320,9 @@ class WasmKernel(MessageLoop):
         """Send a message of the host's as part of the request being answered."""
         self.publish(self.get_parent("shell"), *message)
 
-    def _soon(self, work: Callable[[], None]) -> None:
+    def _later(self, seconds: float, work: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            self.loop.call_soon_threadsafe(self.loop.call_later, PAUSE, work)
+            self.loop.call_soon_threadsafe(self.loop.call_later, seconds, work)
 
     async def _run_magics(self, run: CellRun) -> Message:
         """Run a cell of nothing but the host's magics without the guest, which may be what needs fixing."""

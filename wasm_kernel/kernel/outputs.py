@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from wasm_kernel.guest import wire
 from wasm_kernel.kernel.open_comms import OpenComms
 from wasm_kernel.kernel.seal import terminal
-from wasm_kernel.kernel.streams import StreamBuffer
+from wasm_kernel.kernel.streams import Later, StreamBuffer
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.host_comms import HostComms
@@ -32,7 +32,7 @@ class Outputs:
         trusted: Whether the guest's outputs are shown unsealed.
     """
 
-    def __init__(self, publish: Callable[..., None], later: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, publish: Callable[..., None], later: Later) -> None:
         self._publish = publish
         self._text = StreamBuffer(self._send_text, later)
         self.comms = OpenComms()

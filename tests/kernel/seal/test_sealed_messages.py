@@ -63,7 +63,7 @@ class _Sent:
     def __init__(self) -> None:
         self.messages: list[tuple[str, dict[str, Any]]] = []
         self.outputs = Outputs(
-            lambda parent, kind, content, *rest: self.messages.append((kind, content)), lambda work: None
+            lambda parent, kind, content, *rest: self.messages.append((kind, content)), lambda seconds, work: None
         )
 
     def show(self, event: wire.Event) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from wasm_kernel.sessions.runtime import SessionRuntime
 from wasm_kernel.sessions.session import LiveSession
 
 if TYPE_CHECKING:
+    from wasm_kernel.kernel.image_progress import ImageBuild
     from wasm_kernel.sessions.timeline import Timeline
 
 Message = dict[str, Any]
@@ -67,15 +68,19 @@ class CurrentSession:
         settings: SessionSettings,
         log: logging.Logger,
         on_moved: Callable[[SessionRuntime], None],
+        notice: Callable[..., None],
     ) -> None:
-        """``opening``: the session, being opened on a thread. ``on_moved``: called after a change of session."""
+        """``opening``: the session, being opened on a thread. ``on_moved``: called after a change of session.
+
+        ``notice`` publishes what belongs to no cell.
+        """
         self.place, self.history = place, History(None)
-        self._settings, self._log, self._on_moved = settings, log, on_moved
+        self._settings, self._log, self._on_moved, self._notice = settings, log, on_moved, notice
         self._opening: Future[OpenedSession] | None = opening
         self._entrance = asyncio.Lock()
         self._runtime: SessionRuntime | None = None
         self._timeline: Timeline | None = None
-        self._building: Any = None
+        self._build: ImageBuild | None = None
         self._releasing: asyncio.Task[bool] | None = None
         self._followed = time.monotonic()
 
@@ -104,34 +109,51 @@ class CurrentSession:
     async def ready(self, show: Callable[..., None] | None = None) -> SessionRuntime:
         """The open session.
 
-        ``show`` publishes the progress of building the image, for which the first cell on a machine waits; without it,
-        a missing image is an error.
+        ``show`` publishes in a cell. A cell waits for the image, if that has to be built first, and shows how far it
+        is; without ``show``, the build is begun, and `ImageMissing` raised.
         """
-        if self._runtime is None:
-            async with self._entrance:  # opened once, however many requests wait for it
-                if self._runtime is None:
-                    self._moved(await self._open(show))
+        if self._runtime is None and not await self._opened(show is None) and show is not None:
+            await self._built(show)
+            await self._opened(True)
         assert self._runtime is not None
         return self._runtime
 
-    async def _open(self, show: Callable[..., None] | None) -> OpenedSession:
+    async def _opened(self, needed: bool) -> bool:
+        """Open the session, if it is not open; whether it is open then. ``needed``: a missing image is an error."""
+        async with self._entrance:  # opened once, however many requests wait for it
+            if self._runtime is None:
+                try:
+                    self._moved(await self._open())
+                except ImageMissing:
+                    if needed:
+                        self._begin_build()
+                        raise
+        return self._runtime is not None
+
+    async def _open(self) -> OpenedSession:
         opening, self._opening = self._opening, None
-        try:
-            return await (asyncio.wrap_future(opening) if opening else asyncio.to_thread(self.place.open))
-        except ImageMissing:
-            if show is None:
-                raise
-            await asyncio.to_thread(self._build_image, show)
-            return await asyncio.to_thread(self.place.open)
+        return await (asyncio.wrap_future(opening) if opening else asyncio.to_thread(self.place.open))
 
-    def _build_image(self, show: Callable[..., None]) -> None:
-        from wasm_kernel.kernel.image_progress import ImageBuild
+    @property
+    def build_progress(self) -> str:
+        """How far the image is that is being built, for a person; empty if none is."""
+        return self._build.text if self._build is not None and not self._build.done.done() else ""
 
-        self._building = ImageBuild(show)
-        try:
-            self._building.run()
-        finally:
-            self._building = None
+    def _begin_build(self) -> ImageBuild:
+        """Build the image. What no cell asked for is begun once: an interrupt is not for nothing."""
+        if self._build is None:
+            from wasm_kernel.kernel.image_progress import ImageBuild
+
+            self._build = ImageBuild(self._notice, self._log)
+        return self._build
+
+    async def _built(self, show: Callable[..., None]) -> None:
+        """Wait for the image, whoever began to build it."""
+        if self._build is not None and self._build.done.done():
+            self._build = None  # it was interrupted, or failed: this cell tries again
+        build = self._begin_build()
+        build.watch(show)
+        await asyncio.wrap_future(build.done)
 
     def _moved(self, opened: OpenedSession) -> None:
         place, live = self.place, opened.live
@@ -186,9 +208,9 @@ class CurrentSession:
 
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the running code. Called on any thread."""
-        building, runtime = self._building, self._runtime
-        if building is not None:
-            building.cancel()
+        build, runtime = self._build, self._runtime
+        if build is not None:
+            build.cancel()
         if runtime is not None:
             runtime.sandbox.interrupt()
 

@@ -1,14 +1,22 @@
-"""Build the image from a kernel, in a separate process, with progress shown in the waiting cell."""
+"""Build the image from a kernel, in a separate process; whoever waits for it sees how far it is.
+
+A build belongs to nobody: the first request that needs the guest begins it, and every cell that then waits shows its
+progress. When no cell waits, a notice at each step goes to the kernel's log, and to front ends that show what belongs
+to no cell (JupyterLab does so in its log console).
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from wasm_kernel.errors import Interrupted, WasmKernelError
@@ -17,10 +25,14 @@ from wasm_kernel.kernel import render
 Publish = Callable[[str, dict[str, Any]], None]
 _NAMES = {
     "fetch": "fetching the runtime",
+    "interposer": "compiling the filter",
     "compile": "compiling it for this CPU",
     "packages": "fetching IPython",
     "base memory": "importing the scientific stack",
 }
+_EVERY = 0.5  # seconds between two pictures of one step
+_COMMAND = [sys.executable, "-P", "-m", "wasm_kernel.apps.cli", "image", "build", "--json"]
+_INTERRUPTED = "building the sandbox's image was interrupted; run the cell again to continue"
 
 
 class BuildFailed(WasmKernelError):
@@ -28,58 +40,94 @@ class BuildFailed(WasmKernelError):
 
 
 class ImageBuild:
-    """One build, or the wait for another process that is building."""
+    """One build, or the wait for another process that is building. Its methods can be called on any thread.
 
-    def __init__(self, publish: Publish) -> None:
-        self._publish = publish
+    Attributes:
+        done: Has a result when the image is there; `BuildFailed`, or `Interrupted` after `cancel`, otherwise.
+        text: What it is doing now, for a person.
+    """
+
+    def __init__(self, notice: Publish, log: logging.Logger) -> None:
+        """``notice``: publishes what belongs to no cell."""
+        self.done: Future[None] = Future()
+        self.text = "wasm-kernel: building the sandbox, once on this machine"
+        self._notice, self._log = notice, log
+        self._fraction = 0.0
+        self._viewers: list[tuple[Publish, str]] = []
+        self._lock = threading.Lock()
         self._cancelled = False
         self._process: subprocess.Popen[str] | None = None
+        self._started, self._shown, self._step = time.monotonic(), 0.0, ""
+        threading.Thread(target=self._run, name="wasm-kernel-image", daemon=True).start()
 
-    def run(self) -> None:
-        """Build, showing progress. Raises `BuildFailed`, or `Interrupted` after `cancel`."""
+    def watch(self, publish: Publish) -> None:
+        """Show a cell that waits how far the build is, now and from now on."""
         display_id = str(uuid.uuid4())
-        started, shown, kind = time.monotonic(), 0.0, "display_data"
-        command = [sys.executable, "-P", "-m", "wasm_kernel.apps.cli", "image", "build", "--json"]
-        with tempfile.TemporaryFile("w+") as errors:
-            process = self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
-            )
-            assert process.stdout is not None
-            with process.stdout:
-                for line in process.stdout:
-                    state = json.loads(line)
-                    if time.monotonic() - shown < 0.5 and state["fraction"] < 1:
-                        continue
-                    shown = time.monotonic()
-                    self._publish(kind, _picture(state, shown - started, display_id))
-                    kind = "update_display_data"
-            status = process.wait()
-            if self._cancelled:
-                raise Interrupted("building the sandbox's image was interrupted; run the cell again to continue")
-            if status != 0:
-                errors.seek(0)
-                problem = errors.read().strip()
-                raise BuildFailed(f"the sandbox's image could not be built. {problem}\n→ run `wasm-kernel doctor`")
-        text = f"wasm-kernel: the sandbox is ready ({time.monotonic() - started:.0f} s, once on this machine)"
-        self._publish(kind, _bundle(text, 1.0, display_id))
+        with self._lock:
+            publish("display_data", _bundle(self.text, self._fraction, display_id))
+            self._viewers.append((publish, display_id))
 
     def cancel(self) -> None:
-        """Stop waiting. Callable from any thread."""
+        """Stop building. What is finished stays."""
         self._cancelled = True
         if self._process is not None:
             self._process.terminate()
 
+    def _run(self) -> None:
+        try:
+            self._build()
+        except BaseException as e:  # noqa: BLE001 - whoever waits gets it
+            if not isinstance(e, Interrupted):
+                self._log.warning("%s", e)
+            self._show(str(e).partition("\n")[0], self._fraction)
+            self.done.set_exception(e)
+        else:
+            seconds = time.monotonic() - self._started
+            self._show(f"wasm-kernel: the sandbox is ready ({seconds:.0f} s, once on this machine)", 1.0)
+            self.done.set_result(None)
 
-def _picture(state: dict[str, Any], elapsed: float, display_id: str) -> dict[str, Any]:
-    step, index, count = state.get("step", ""), state.get("index", 1), state.get("count", 1)
-    fraction = float(state.get("fraction", 0))
-    whole = (index - 1 + fraction) / max(count, 1)
-    who = "another process is " if state.get("waiting") else ""
-    text = (
-        f"wasm-kernel: {who}building the sandbox, once on this machine: step {index} of {count}, "
-        f"{_NAMES.get(step, step)}, {fraction:.0%}; {elapsed:.0f} s"
-    )
-    return _bundle(text, whole, display_id)
+    def _build(self) -> None:
+        with tempfile.TemporaryFile("w+") as errors:
+            process = self._process = subprocess.Popen(
+                _COMMAND, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+            if self._cancelled:  # before there was a process to end
+                process.terminate()
+            assert process.stdout is not None
+            with process.stdout:
+                for line in process.stdout:
+                    self._progressed(json.loads(line))
+            status = process.wait()
+            if self._cancelled:
+                raise Interrupted(_INTERRUPTED)
+            if status != 0:
+                errors.seek(0)
+                problem = errors.read().strip()
+                raise BuildFailed(f"the sandbox's image could not be built. {problem}\n→ run `wasm-kernel doctor`")
+
+    def _progressed(self, state: dict[str, Any]) -> None:
+        step, index, count = str(state.get("step", "")), state.get("index", 1), state.get("count", 1)
+        fraction = float(state.get("fraction", 0))
+        now = time.monotonic()
+        if step == self._step and now - self._shown < _EVERY and fraction < 1:
+            return
+        who = "another process is " if state.get("waiting") else ""
+        text = (
+            f"wasm-kernel: {who}building the sandbox, once on this machine: step {index} of {count}, "
+            f"{_NAMES.get(step, step)}, {fraction:.0%}; {now - self._started:.0f} s"
+        )
+        begins, self._step, self._shown = step != self._step, step, now
+        self._show(text, (index - 1 + fraction) / max(count, 1))
+        if begins:
+            self._log.warning("%s", text.removeprefix("wasm-kernel: "))
+            if not self._viewers:
+                self._notice("display_data", _bundle(text, self._fraction, str(uuid.uuid4())))
+
+    def _show(self, text: str, fraction: float) -> None:
+        with self._lock:
+            self.text, self._fraction = text, fraction
+            for publish, display_id in self._viewers:
+                publish("update_display_data", _bundle(text, fraction, display_id))
 
 
 def _bundle(text: str, fraction: float, display_id: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from wasm_kernel.kernel.channels import Channels
 from wasm_kernel.kernel.comm_messages import CommMessages
 from wasm_kernel.kernel.current_session import CurrentSession, SessionSettings
 from wasm_kernel.kernel.guest_questions import GuestQuestions
+from wasm_kernel.kernel.introspection import Introspection
 from wasm_kernel.kernel.magics.grants import Grants, forbidden
 from wasm_kernel.kernel.messages import MessageLoop
 from wasm_kernel.kernel.notebook_session import NotebookSession
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from wasm_kernel.kernel.magics.magics import Magics
 
 Message = dict[str, Any]
-_SOON = 0.5  # seconds
 
 
 class WasmKernel(MessageLoop):
@@ -98,7 +98,9 @@ class WasmKernel(MessageLoop):
         self._questions = Questions(channels.stdin, self._wire)
         self.granted = Grants(self._questions, self.grants, place.environ)
         place.notes += self.granted.problems
-        self.current = CurrentSession(place, opening, self._settings(place), self.log, self._moved_in)
+        notice = partial(self.publish, {})
+        self.current = CurrentSession(place, opening, self._settings(place), self.log, self._moved_in, notice)
+        self._introspection = Introspection(self.current, self._outputs, self.busy_with)
         self._guest_questions = GuestQuestions(
             self._questions, self._replies, lambda: self._running, lambda: self.magics, self.log
         )
@@ -335,53 +337,28 @@ class WasmKernel(MessageLoop):
             self._tell_notes(run)
         return {"status": "ok", "user_expressions": {}, "payload": []}
 
-    # ---- small questions to the guest
-
-    async def _ask_guest(self, request: Message, otherwise: Message) -> Message:
-        """Ask the guest something small; return ``otherwise`` if it is busy and does not become idle soon."""
-        if self._running is not None:
-            return otherwise
-        try:
-            runtime = await self.ready({})
-            await asyncio.wait_for(runtime.guest.acquire(), _SOON)  # a checkpoint, a task between cells
-        except (TimeoutError, WasmKernelError):
-            return otherwise
-        try:
-            reply = await runtime.ask(request)
-        except WasmKernelError:
-            return otherwise
-        finally:
-            runtime.guest.release()
-        return otherwise if reply.get("status") == "error" else {**otherwise, **reply}
+    # ---- completion, inspection, history
 
     async def do_complete(self, code: str, cursor_pos: int | None) -> Message:
         """Completions, or none while a cell runs."""
         position = len(code) if cursor_pos is None else cursor_pos
-        ours = self.magics.complete(code, position)
-        if ours is not None:
-            return ours
-        nothing = {"status": "ok", "matches": [], "cursor_start": position, "cursor_end": position, "metadata": {}}
-        found = await self._ask_guest({"op": "complete", "code": code, "cursor_pos": position}, nothing)
-        return found if self._outputs.trusted else self._outputs.seal.completion(found)
+        return self.magics.complete(code, position) or await self._introspection.complete(code, position)
 
     async def do_inspect(
         self, code: str, cursor_pos: int | None, detail_level: int = 0, omit_sections: Any = ()
     ) -> Message:
         """Information about the object under the cursor."""
         position = len(code) if cursor_pos is None else cursor_pos
-        request = {"op": "inspect", "code": code, "cursor_pos": position, "detail_level": detail_level}
-        nothing = {"status": "ok", "data": {}, "metadata": {}, "found": False}
-        found = await self._ask_guest({**request, "omit_sections": list(omit_sections)}, nothing)
-        return found if self._outputs.trusted else self._outputs.seal.inspection(found)
+        return await self._introspection.inspect(code, position, detail_level, list(omit_sections))
 
     async def do_is_complete(self, code: str) -> Message:
         """Whether the code is complete."""
-        return await self._ask_guest({"op": "is_complete", "code": code}, {"status": "unknown"})
+        return await self._introspection.is_complete(code)
 
     async def history_request(self, stream: Any, ident: Any, parent: Message) -> None:
         """The session's input history, including earlier kernels."""
         with contextlib.suppress(WasmKernelError):
-            await self.ready(parent)
+            await self.current.ready()
         content = {"status": "ok", "history": self.current.history.answer(parent["content"])}
         self._wire.send(stream, "history_reply", content, parent, ident)
 

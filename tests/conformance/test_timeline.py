@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.clock import FakedClock
 from tests.conformance.client import Cell, Kernel, eventually
 from wasm_kernel import list_snapshots
 
@@ -589,3 +590,48 @@ def test_restarted_before_anything_was_saved(book: Start) -> None:
     kernel.ok("x = 1")
     close(kernel)
     assert book().ok("print(x)").stdout == "1\n"
+
+
+# ---- clocks
+
+
+@pytest.mark.parametrize("steps", [(0, -3600, -7200), (0, 3600, 7200), (3600, -3600, 0)])
+def test_a_clock_that_steps_between_kernels(book: Start, tmp_path: Path, steps: tuple[int, ...]) -> None:
+    """A resume takes what was there last, not what has the latest time; so do two machines with different clocks."""
+    clock, before = FakedClock(tmp_path / "clock"), None
+    for day, wrong_by in zip(("monday", "tuesday", "wednesday"), steps, strict=True):
+        clock.step(wrong_by)
+        kernel = book(**clock.environment)
+        cell = kernel.ok(f"print(globals().get('day')); day = {day!r}")
+        assert cell.stdout == f"{before}\n"
+        assert "0 ms ago" not in cell.stderr
+        assert ("Continued from" in cell.stderr) == (before is not None)
+        before = day
+        time.sleep(WRITTEN)
+        (close if day == "monday" else kill)(kernel)
+    clock.step(steps[0])
+    kernel = book(**clock.environment)
+    cell = kernel.ok("print(day)")
+    assert cell.stdout == "wednesday\n"
+    assert "Continued from" in cell.stderr
+    assert "[1]" not in cell.stderr, "no cell was lost"
+
+
+@pytest.mark.parametrize("step", [-3600, 3600])
+def test_a_clock_that_steps_under_a_kernel(book: Start, tmp_path: Path, step: int) -> None:
+    clock = FakedClock(tmp_path / "clock")
+    kernel = book(**clock.environment)
+    kernel.ok("x = 1")
+    clock.step(step)
+    kernel.ok("x = 2")
+    time.sleep(WRITTEN)
+    assert [s.metadata["number"] for s in list_snapshots(kernel.root)] == [2, 1, 0]
+    assert "after cell [1]" in shown(kernel.ok("%session undo"))
+    assert "after cell [2]" in shown(kernel.ok("%session redo"))
+    kernel.start("x = 3\nwhile True: pass")
+    time.sleep(1)
+    kill(kernel)
+    kernel = book(**clock.environment)
+    cell = kernel.ok("print(x)")
+    assert cell.stdout == "2\n"
+    assert "while cell [3] was running" in cell.stderr

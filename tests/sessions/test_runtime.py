@@ -15,9 +15,10 @@ from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.guest import wire
 from wasm_kernel.model.outcome import Outcome, OutcomeKind, SandboxResult
 from wasm_kernel.model.snapshot_retention import CheckpointRules
+from wasm_kernel.sessions.guest_access import Execution
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.opening import OpenedSession, resume
-from wasm_kernel.sessions.runtime import Execution, SessionRuntime
+from wasm_kernel.sessions.runtime import SessionRuntime
 from wasm_kernel.sessions.timeline import Timeline
 
 

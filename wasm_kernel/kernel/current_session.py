@@ -163,6 +163,7 @@ class CurrentSession:
             self._runtime = self._make_runtime(opened)
         else:
             self._runtime.moved(opened)
+        self._runtime.on_saved = self.history.saved
         if opened.manifest is not None:
             place.tell_of_return(opened.manifest.snapshot, self.history)
         self._on_moved(self._runtime)

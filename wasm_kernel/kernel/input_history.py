@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -45,34 +44,38 @@ class History:
         database.execute("PRAGMA synchronous=OFF")
         database.execute(
             "CREATE TABLE IF NOT EXISTS history"
-            " (id INTEGER PRIMARY KEY, run INTEGER NOT NULL, line INTEGER NOT NULL, source TEXT NOT NULL, begun REAL)"
+            " (id INTEGER PRIMARY KEY, run INTEGER NOT NULL, line INTEGER NOT NULL, source TEXT NOT NULL,"
+            " unsaved INTEGER)"
         )
-        if not any(column[1] == "begun" for column in database.execute("PRAGMA table_info(history)")):
-            database.execute("ALTER TABLE history ADD COLUMN begun REAL")  # a database from before there were snapshots
+        if not any(column[1] == "unsaved" for column in database.execute("PRAGMA table_info(history)")):
+            database.execute("ALTER TABLE history ADD COLUMN unsaved INTEGER")  # made by an earlier version
         self._run = database.execute("SELECT COALESCE(MAX(run), 0) + 1 FROM history").fetchone()[0]
         database.execute("DELETE FROM history WHERE id <= (SELECT MAX(id) FROM history) - ?", (_KEPT,))
         return database
 
-    def add(self, line: int, source: str, *, runs: bool = False) -> None:
-        """Record a cell; ``runs``: it is about to run in the guest."""
+    def add(self, line: int, source: str, *, runs: bool = False) -> int:
+        """Record a cell; ``runs``: it is about to run in the guest, and unsaved until `saved`. Its row, or 0."""
         if source.strip() and len(source) <= _MAX_SOURCE:
             with contextlib.suppress(sqlite3.Error, OSError):
-                self._open().execute(
-                    "INSERT INTO history (run, line, source, begun) VALUES (?, ?, ?, ?)",
-                    (self._run, line, source.encode("utf-8", "replace").decode(), time.time() if runs else None),
+                done = self._open().execute(
+                    "INSERT INTO history (run, line, source, unsaved) VALUES (?, ?, ?, ?)",
+                    (self._run, line, source.encode("utf-8", "replace").decode(), 1 if runs else None),
                 )
+                return done.lastrowid or 0
+        return 0
 
-    def begun_since(self, moment: float) -> int | None:
-        """The number of the last cell, if it began to run after the given time."""
+    def saved(self, row: int) -> None:
+        """There is a snapshot with all that the cells up to this row did. On any thread."""
+        with contextlib.suppress(sqlite3.Error, OSError):
+            self._open().execute("UPDATE history SET unsaved = NULL WHERE unsaved AND id <= ?", (row,))
+
+    def unsaved(self) -> int | None:
+        """The number of the last cell that ran, if no snapshot has what it did. No clock is asked: they step back."""
         try:
-            row = (
-                self._open()
-                .execute("SELECT line, begun FROM history WHERE begun IS NOT NULL ORDER BY id DESC LIMIT 1")
-                .fetchone()
-            )
+            row = self._open().execute("SELECT line FROM history WHERE unsaved ORDER BY id DESC LIMIT 1").fetchone()
         except (sqlite3.Error, OSError):
             return None
-        return row[0] if row and row[1] > moment else None
+        return row[0] if row else None
 
     def close(self) -> None:
         """Close the database."""

@@ -32,8 +32,9 @@ from wasm_kernel.kernel.notebook_session import NotebookSession
 from wasm_kernel.kernel.outputs import Outputs
 from wasm_kernel.kernel.questions import Person, Questions
 from wasm_kernel.model.snapshot_retention import CheckpointRules
+from wasm_kernel.sessions.guest_access import Execution
 from wasm_kernel.sessions.opening import OpenedSession
-from wasm_kernel.sessions.runtime import Execution, SessionRuntime
+from wasm_kernel.sessions.runtime import SessionRuntime
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.files.browser import Browsers
@@ -292,12 +293,13 @@ class WasmKernel(MessageLoop):
     async def _run_cell(self, run: CellRun, options: Message) -> Message:
         """Run a cell in the guest."""
         runtime = await self.ready(run.parent)
+        row = 0
         if run.counts:  # before it runs: after a crash, this tells which cell was lost
-            self.current.history.add(run.number, run.code, runs=True)
+            row = self.current.history.add(run.number, run.code, runs=True)
         async with runtime.guest:
             self._tell_notes(run)
             answers = partial(self._guest_questions.arrived, run, runtime.sandbox)
-            cell = Execution(run.code, run.number, partial(self._show, run), options, answers, run.silent)
+            cell = Execution(run.code, run.number, partial(self._show, run), options, answers, run.silent, row)
             result = await runtime.execute(cell)
         if result.outcome.state_lost:
             self._outputs.comms.clear()

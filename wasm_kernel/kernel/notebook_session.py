@@ -78,12 +78,15 @@ class NotebookSession:
 
     def tell_of_return(self, snapshot: Snapshot, history: History) -> None:
         """One line for the first cell: what was restored, and how to start fresh."""
-        age = format_duration(max(0.0, (datetime.now(UTC) - snapshot.created_at).total_seconds()))
-        lost = history.begun_since(snapshot.created_at.timestamp())
-        note = f"Continued from {age} ago, with all variables"
-        if lost is not None:
+        age = (datetime.now(UTC) - snapshot.created_at).total_seconds()
+        when = f"{format_duration(age)} ago"
+        if age < 0:  # a clock was set back, or another machine's is ahead
+            when = f"{snapshot.created_at.astimezone():%Y-%m-%d %H:%M:%S} by the clock of that time"
+        lost = history.unsaved()
+        note = f"Continued from {when}, with all variables"
+        if lost is not None and lost != snapshot.metadata.get("number"):  # killed before it could note the snapshot
             note = (
-                f"The kernel ended while cell [{lost}] was running, {age} ago. Everything before that cell is "
+                f"The kernel ended while cell [{lost}] was running, {when}. Everything before that cell is "
                 "restored; what it did is lost"
             )
         self.notes.append(f"{note}. To start fresh: %session reset")

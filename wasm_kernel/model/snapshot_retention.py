@@ -34,9 +34,9 @@ class SnapshotRetention:
 def plan_snapshots(
     snapshots: Sequence[Snapshot], policy: SnapshotRetention, now: datetime, total_bytes: int
 ) -> list[Snapshot]:
-    """The snapshots to delete. ``snapshots``: newest first; ``total_bytes``: what they all take on disk."""
-    newest = {s.session_id: s for s in reversed(snapshots)}
-    order = sorted(snapshots, key=lambda s: (s.trigger == "user", s.created_at))
+    """The snapshots to delete. ``total_bytes``: what they all take on disk."""
+    newest = {s.session_id: s for s in sorted(snapshots, key=lambda s: s.order)}
+    order = sorted(snapshots, key=lambda s: (s.trigger == "user", s.order))
     counts: dict[str, int] = {}
     for s in snapshots:
         counts[s.session_id] = counts.get(s.session_id, 0) + 1

@@ -41,7 +41,7 @@ class Snapshot:
         snapshot_id: A UUID.
         session_id: The session it belongs to.
         trigger: ``checkpoint`` (after a cell), ``user`` or ``session_close``.
-        created_at: When it was taken.
+        created_at: When it was taken, by the clock of the machine that took it: for people. It decides no order.
         label: The name a person gave it.
         parent: The snapshot before it, or empty.
         execution_count: The number of the next cell.
@@ -51,6 +51,7 @@ class Snapshot:
         file_bytes: Their total size.
         stored_bytes: What it added to the store.
         metadata: Anything else: the cell that ran, how long it took, what it changed.
+        sequence: Its place in the order of all snapshots of a store; 0: from before they were numbered.
     """
 
     snapshot_id: str
@@ -66,6 +67,12 @@ class Snapshot:
     file_bytes: int = 0
     stored_bytes: int = 0
     metadata: dict[str, Any] = field(default_factory=dict)
+    sequence: int = 0
+
+    @property
+    def order(self) -> tuple[int, datetime]:
+        """What snapshots are sorted by, the oldest first. Clocks step back, and differ from machine to machine."""
+        return self.sequence, self.created_at
 
     def to_json(self) -> bytes:
         """The head of its manifest."""
@@ -177,6 +184,7 @@ def parse_snapshot(head: bytes) -> Snapshot:
             file_bytes=_number(found, "file_bytes", 1 << 60),
             stored_bytes=_number(found, "stored_bytes", 1 << 60),
             metadata=dict(metadata) if isinstance(metadata, dict) else {},
+            sequence=_number({"sequence": 0, **found}, "sequence", 1 << 60),
         )
     except BadRecord as e:
         raise BadSnapshot(f"created_at: {e}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from wasm_kernel.guest import wire
@@ -12,6 +13,29 @@ from wasm_kernel.host.runtime.output_buffer import OnEvent
 from wasm_kernel.host.runtime.sandbox import Deliver, Sandbox
 
 OnQuestion = Callable[[str, Any], None]  # "input" or "magic", and the request; `Sandbox.answer` answers it
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One cell: its code, and where its output goes.
+
+    Attributes:
+        code: Python source.
+        number: Its number.
+        on_event: Called with its output, on the sandbox's thread.
+        options: The guest's fields of an execute request.
+        on_question: Called on the loop when the guest wants a line of input, or one of the host's magics.
+        silent: No checkpoint is taken, and the output of background tasks is not attributed to it.
+        serial: A number that grows from cell to cell, for `SessionRuntime.on_saved`; 0: nobody wants to know.
+    """
+
+    code: str
+    number: int
+    on_event: OnEvent
+    options: dict[str, Any] = field(default_factory=dict)
+    on_question: OnQuestion | None = None
+    silent: bool = False
+    serial: int = 0
 
 
 class GuestAccess:

@@ -30,6 +30,7 @@ from wasm_kernel.model.snapshots import (
     parse_manifest,
 )
 from wasm_kernel.model.units import format_size
+from wasm_kernel.sessions.snapshot_commit import commit_snapshot
 
 _PORTION = 8 << 20  # bytes of memory that are read before they are stored
 _MOST_PATCHED = 256 << 20  # bytes of memory held twice while a snapshot is restored
@@ -168,7 +169,7 @@ class Recorder:
                     tuple(files),
                     variables or {},
                 )
-                take.commit(self._session_id, snapshot.snapshot_id, snapshot.to_json(), manifest.body())
+                snapshot = commit_snapshot(self.store, take, snapshot, manifest.body())
                 self._table, self.last, self._broken = table, snapshot, False
         except BaseException:
             self._all = self._broken = True
@@ -307,9 +308,8 @@ class Recorder:
             metadata={"restored": known.snapshot_id},
         )
         with self._lock, self.store.take() as take:
-            take.commit(self._session_id, snapshot.snapshot_id, snapshot.to_json(), manifest.body())
-            self.last = snapshot
-        return snapshot
+            self.last = commit_snapshot(self.store, take, snapshot, manifest.body())
+        return self.last
 
     def close(self) -> None:
         """Close the store."""

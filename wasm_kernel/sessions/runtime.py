@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.errors import SandboxBusy, WasmKernelError
@@ -28,7 +28,7 @@ from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.snapshot_retention import CheckpointRules
 from wasm_kernel.model.snapshots import Manifest, Snapshot, Variables, checked_variables
 from wasm_kernel.sessions.background import BackgroundTasks
-from wasm_kernel.sessions.guest_access import GuestAccess, OnQuestion
+from wasm_kernel.sessions.guest_access import Execution, GuestAccess, OnQuestion
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.opening import OpenedSession
 from wasm_kernel.sessions.snapshot_quota import SnapshotQuota
@@ -40,27 +40,6 @@ _CLOSE_PATIENCE = 2.0  # seconds that closing a session waits for a request to t
 _COLLECT_EVERY = 100  # deleted checkpoints
 _BEGINNING = {"cell": "", "number": 0}  # the metadata of a checkpoint from before the first cell
 _STARTUP_OPTIONS = {"silent": False, "store_history": False, "user_expressions": {}, "allow_stdin": False}
-
-
-@dataclass(frozen=True)
-class Execution:
-    """One cell: its code, and where its output goes.
-
-    Attributes:
-        code: Python source.
-        number: Its number.
-        on_event: Called with its output, on the sandbox's thread.
-        options: The guest's fields of an execute request.
-        on_question: Called on the loop when the guest wants a line of input, or one of the host's magics.
-        silent: No checkpoint is taken, and the output of background tasks is not attributed to it.
-    """
-
-    code: str
-    number: int
-    on_event: OnEvent
-    options: dict[str, Any] = field(default_factory=dict)
-    on_question: OnQuestion | None = None
-    silent: bool = False
 
 
 class SessionRuntime(GuestAccess):
@@ -77,6 +56,7 @@ class SessionRuntime(GuestAccess):
         touched: Whether the guest got any request since the session was opened.
         background: The guest's asyncio tasks.
         on_background_event: Gets the output of background tasks: the last cell's `on_event`.
+        on_saved: Called on a thread with the serial of the last cell whose effects are in a snapshot now.
         on_quota_short: Called on a thread when snapshots have nearly used up what the administrator allows.
     """
 
@@ -99,6 +79,7 @@ class SessionRuntime(GuestAccess):
         self.running = False
         self.moment = 0
         self.on_background_event: OnEvent = lambda event: None
+        self.on_saved: Callable[[int], None] = lambda serial: None
         self.on_quota_short: Callable[[], None] = lambda: None
         self._quota = SnapshotQuota(lambda: self.live, self._loop, log, lambda: self.on_quota_short())
         self.moved(opened)
@@ -110,6 +91,7 @@ class SessionRuntime(GuestAccess):
         self.live = opened.live
         self.touched = self._changed = False  # since it was opened, and since it was captured
         self.last_result: SandboxResult | None = None
+        self._serial = 0  # of the last cell that has run
         self.used = time.monotonic()
         self._begins_afresh = opened.begins_afresh
         if self._checkpoints is not None:
@@ -164,6 +146,7 @@ class SessionRuntime(GuestAccess):
             self.background.schedule()
         self.moment += 1
         self.last_result = result
+        self._serial = execution.serial or self._serial
         self.live.refresh(result, self._logger)
         if self.rules.on and not execution.silent:
             self._unsaved = execution, result
@@ -239,23 +222,25 @@ class SessionRuntime(GuestAccess):
         guest = Captured(CapturedMemory(sandbox.base_bytes, everything=True), sandbox.base_rest, fresh=True)
         if files is None:
             recorder.captured(guest.memory)
-        pending = self._pending(guest, "checkpoint", metadata=dict(_BEGINNING), files=files)
+        pending = self._pending(guest, "checkpoint", serial=0, metadata=dict(_BEGINNING), files=files)
         pending.count, pending.variables = 1, {}
         self.checkpoints.enqueue(pending)
 
-    def _pending(self, guest: Captured, trigger: str, **details: Any) -> Pending:
+    def _pending(self, guest: Captured, trigger: str, *, serial: int | None = None, **details: Any) -> Pending:
         from wasm_kernel.sessions.checkpoints import Pending
 
         details = {"metadata": {}, **details}
         pending = Pending(self.live.recorder, guest, trigger, self.count, self.variables, **details)
-        pending.written.add_done_callback(self._was_written)
+        pending.written.add_done_callback(partial(self._was_written, self._serial if serial is None else serial))
         return pending
 
-    def _was_written(self, written: Future[Snapshot]) -> None:
+    def _was_written(self, serial: int, written: Future[Snapshot]) -> None:
         """Writing a snapshot succeeded or failed. On the writer's thread."""
         if written.exception() is not None:
             self._changed = True
-        elif self._begins_afresh:
+            return
+        self.on_saved(serial)
+        if self._begins_afresh:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._has_begun)
 

@@ -4,6 +4,7 @@ folder/lock              held shared while chunks are put or must stay, exclusiv
 folder/packs/            chunks, many to a file, never changed: `packs`
 folder/manifests/        what refers to them: `manifests`
 folder/index-N.sqlite    where each chunk is; only a cache: `chunk_index`
+folder/sequence          the last number given to a manifest: `sequence`
 folder/new/              files being written; each is locked by its writer, and what is not is swept by a collection
 
 A take becomes visible by one rename, that of its manifest, after everything it refers to is on the disk; a kill or a
@@ -58,6 +59,7 @@ class ChunkStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.numbered: dict[str, int] = {}  # a group to the highest number in it, for whoever numbers manifests
         self._packs, self._manifests = folder / "packs", folder / "manifests"
         self._index = ChunkIndex(folder)
         self._synced = False

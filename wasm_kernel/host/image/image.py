@@ -1,9 +1,10 @@
 """The image a guest starts from: which parts it has, where they are, and how to load them.
 
-An image is five cache entries, each keyed by the hash of all that went into it, so that a change of our guest code
+An image is six cache entries, each keyed by the hash of all that went into it, so that a change of our guest code
 does not compile anything again:
 
-    runtime   the module with our exports added, the standard library unpacked
+    runtime   the module with our exports added, and its library as it came: bytecode in a zip
+    library   that library as an installation of Python, with sources and data beside it (`library.py`)
     site      IPython and what it needs, byte-compiled for the guest
     code      machine code of the module, for this CPU and this wasmtime; plain or metered
     filter    machine code of the interposer, likewise
@@ -26,6 +27,7 @@ from wasm_kernel.errors import ImageMissing
 from wasm_kernel.host import administrator
 from wasm_kernel.host.image import cache
 from wasm_kernel.host.image.cache import Entry
+from wasm_kernel.host.image.library import DATA, SITE_PACKAGES
 from wasm_kernel.host.runtime import engine, interposer
 from wasm_kernel.host.runtime.base_memory import BaseMemory
 from wasm_kernel.host.runtime.engine import Engine, Module, Mount
@@ -43,6 +45,11 @@ _HERE = Path(__file__).parent
 def lock_text() -> str:
     """The pinned guest packages."""
     return (_HERE / "guest-packages.lock").read_text()
+
+
+def sources_lock_text() -> str:
+    """The pinned wheels that hold the sources of the runtime's own packages."""
+    return (_HERE / "library-sources.lock").read_text()
 
 
 def guest_sources() -> dict[str, bytes]:
@@ -75,6 +82,7 @@ class Parts:
     """The entries this version of wasm_kernel needs on this machine."""
 
     runtime: Entry
+    library: Entry
     site: Entry
     code: Entry
     filter: Entry
@@ -84,7 +92,7 @@ class Parts:
 
     def all(self) -> Iterator[Entry]:
         """Those every sandbox needs."""
-        yield from (self.runtime, self.site, self.code, self.filter, self.base)
+        yield from (self.runtime, self.library, self.site, self.code, self.filter, self.base)
 
     def metered(self) -> Iterator[Entry]:
         """Those a sandbox with a fuel budget needs as well."""
@@ -94,25 +102,27 @@ class Parts:
 @functools.cache
 def parts() -> Parts:
     """The cache entries of this version, each named by all that goes into it."""
-    runtime = _key("runtime", RUNTIME_SHA256, ADDED_EXPORTS)
-    site = _key("site", lock_text(), runtime)
+    module = _key("runtime", RUNTIME_SHA256, ADDED_EXPORTS)
+    library = _key("library", module, sources_lock_text(), DATA)
+    site = _key("site", lock_text(), module)
     texts = {name: text() for name, text in interposer.TEXTS.items()}
     settings = [engine.version(), cpu(), engine.WASM_STACK]
     sources = {name: hashlib.sha256(data).hexdigest() for name, data in guest_sources().items()}
     return Parts(
-        Entry("runtime", runtime),
+        Entry("runtime", _key("runtime", module, "library as a zip")),
+        Entry("library", library),
         Entry("site", site),
-        Entry("code", _key("code", runtime, settings, "plain")),
+        Entry("code", _key("code", module, settings, "plain")),
         Entry("filter", _key("filter", texts, settings, "plain")),
-        Entry("code", _key("code", runtime, settings, "metered")),
+        Entry("code", _key("code", module, settings, "metered")),
         Entry("filter", _key("filter", texts, settings, "metered")),
-        Entry("base", _key("base", runtime, site, sources, MOUNTS)),
+        Entry("base", _key("base", library, site, sources, MOUNTS)),
     )
 
 
-def library_folder(which: Parts) -> Path:
-    """The standard library, unpacked, with the packages that are linked into the runtime."""
-    return which.runtime.path / "lib" / "python3.15"
+def library_packages(which: Parts) -> Path:
+    """The packages that are linked into the runtime: what an installation of Python has as its site-packages."""
+    return which.library.path / "lib" / SITE_PACKAGES
 
 
 def is_built(*, metered: bool = False) -> bool:
@@ -186,7 +196,7 @@ def mounts(
 ) -> list[Mount]:
     """The mounts of a guest, in the one order they always have. Only /tmp and /app can be written."""
     own = (kernel / "kernel", kernel / "dev", packages or kernel / "packages", data or kernel / "data")
-    hosts = (which.runtime.path / "lib", which.site.path / "site", *own, scratch, workspace)
+    hosts = (which.library.path / "lib", which.site.path / "site", *own, scratch, workspace)
     return [Mount(host, guest, guest in ("/tmp", "/app")) for host, guest in zip(hosts, MOUNTS, strict=True)]
 
 

@@ -100,7 +100,7 @@ LATE: dict[str, tuple[str, set[str]]] = {
             "wasm_kernel.kernel.files",
             "wasm_kernel.kernel.files.transfer",
             "wasm_kernel.sessions.archive",
-            "wasm_kernel.sessions.catalog",
+            "wasm_kernel.sessions.deletion",
             "wasm_kernel.sessions.files",
             "wasm_kernel.sessions.session_list",
         },

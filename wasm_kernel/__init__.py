@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from wasm_kernel.model.snapshot_retention import SnapshotRetention
     from wasm_kernel.model.snapshots import Snapshot
     from wasm_kernel.sessions.archive import export_session, import_session
-    from wasm_kernel.sessions.catalog import delete_session_workspace, repair_session_metadata
+    from wasm_kernel.sessions.catalog import repair_session_metadata
+    from wasm_kernel.sessions.deletion import delete_session_workspace
     from wasm_kernel.sessions.files import (
         SessionFile,
         delete_session_path,
@@ -121,10 +122,8 @@ _LATER = {
     "RetentionPolicy": "model.retention",
     **dict.fromkeys(("export_session", "import_session"), "sessions.archive"),
     **dict.fromkeys(("create_session_sandbox", "get_session_sandbox"), "sessions.session_sandboxes"),
-    **dict.fromkeys(
-        ("delete_session_workspace", "repair_session_metadata"),
-        "sessions.catalog",
-    ),
+    "delete_session_workspace": "sessions.deletion",
+    "repair_session_metadata": "sessions.catalog",
     **dict.fromkeys(
         (
             "SessionFile",

@@ -6,6 +6,7 @@ from typing import Any
 
 from wasm_kernel.apps.cli_parser import (
     PRUNE_SHAPE,
+    Parser,
     add,
     add_consent,
     add_id,
@@ -74,6 +75,7 @@ def register(commands: Any) -> None:
         shape=PRUNE_SHAPE,
     )
     add_id(made, "session", many=True)
+    _add_snapshot(made)
     add_consent(made)
     add_root(made)
 
@@ -151,5 +153,12 @@ def register(commands: Any) -> None:
     made.add_argument("--keep", nargs="+", action="extend", default=[], metavar="SESSION", help="never delete these")
     made.add_argument("--max-deletions", type=number, metavar="N", help="delete at most this many")
     made.add_argument("--archive", metavar="FOLDER", help="export each session's files there before deleting it")
+    _add_snapshot(made)
     add_consent(made)
     add_root(made)
+
+
+def _add_snapshot(parser: Parser) -> None:
+    parser.add_argument(
+        "--snapshot", action="store_true", help="save variables and files in a last snapshot before deleting"
+    )

@@ -48,7 +48,7 @@ def delete_command(options: argparse.Namespace) -> int:
     root = root_of(options)
     check_consent(options)
     wanted, unknown = _known(root, options.sessions)
-    planned = _plan_deletion(root, wanted)
+    planned = _plan_deletion(root, wanted, snapshot=options.snapshot)
     going = planned.sessions.remove
     question = f"Delete {counted(len(going), 'session')}, {format_size(planned.reclaimed_bytes)}?"
     if going and not options.dry_run and not agreed(options, question):
@@ -77,7 +77,7 @@ def _known(root: Path, given: list[str]) -> tuple[list[str], dict[str, str]]:
     return list(found), unknown
 
 
-def _plan_deletion(root: Path, wanted: list[str]) -> HousePlan:
+def _plan_deletion(root: Path, wanted: list[str], *, snapshot: bool) -> HousePlan:
     """Plan to delete these sessions, each only if it stays as it is now."""
     found = survey(root, named=True)
     facts = [f for f in found.sessions if f.session_id in wanted]
@@ -85,7 +85,7 @@ def _plan_deletion(root: Path, wanted: list[str]) -> HousePlan:
     # Without metadata a session has no age, but here its age does not matter.
     judged = [replace(f, problem="") if f.problem in _WITHOUT_AGE else f for f in facts]
     decided = plan_asked_for(Plan(), judged, stamps, (), datetime.now(UTC))
-    return replace(plan_removal(root, decided), found=found)
+    return replace(plan_removal(root, decided, snapshot=snapshot), found=found)
 
 
 def prune_command(options: argparse.Namespace) -> int:
@@ -99,7 +99,13 @@ def prune_command(options: argparse.Namespace) -> int:
             NOTHING,
         )
     with progress("Looking at sessions"):
-        planned = plan_housekeeping(root, policy, max_deletions=options.max_deletions, archive_to=options.archive)
+        planned = plan_housekeeping(
+            root,
+            policy,
+            max_deletions=options.max_deletions,
+            archive_to=options.archive,
+            snapshot=options.snapshot,
+        )
     any_goes = bool(planned.sessions.remove or planned.forget)
     if planned.sessions.remove and (not options.json if options.dry_run else not options.yes):
         _show_plan(planned.sessions)
@@ -167,4 +173,7 @@ def _show_report(result: PruneReport, options: argparse.Namespace) -> None:
     ):
         if count:
             parts.append(f"{count} {what}")
+    saved = sum(one["snapshot_id"] is not None for one in result["sessions"])
+    if saved:
+        parts.append(f"{saved} left a snapshot (`wasm-kernel snapshots list`; `sessions fork --snapshot` goes on)")
     print("; ".join(parts) + ".")

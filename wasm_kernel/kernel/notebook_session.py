@@ -21,7 +21,7 @@ from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import check_session_id
 from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.model.units import format_duration
-from wasm_kernel.sessions.catalog import create_session_folder, delete_session_workspace, prepared_root
+from wasm_kernel.sessions.catalog import create_session_folder, discard_session, prepared_root
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.notebooks import (
     Opened,
@@ -175,4 +175,4 @@ class NotebookSession:
         now.close()
         if self.temporary and not any(p.name[0] != "." for p in now.folder.iterdir()):
             with contextlib.suppress(OSError, SessionLocked):
-                delete_session_workspace(now.session_id, self.root, self.logger)
+                discard_session(self.root, now.session_id)

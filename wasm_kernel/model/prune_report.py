@@ -26,6 +26,7 @@ class PruneRequest(TypedDict, total=False):
         stamps: Sessions to delete whatever the bounds say, each with the ``stamp`` it was listed with: one that has
             been used since is kept.
         only: Delete only these, out of all that would be deleted.
+        snapshot: Whether each deleted session leaves a last snapshot.
     """
 
     max_age_hours: float | str
@@ -37,6 +38,7 @@ class PruneRequest(TypedDict, total=False):
     only: list[str]
     max_deletions: int
     archive: bool
+    snapshot: bool
     snapshots: SnapshotBounds
 
 
@@ -50,6 +52,7 @@ class PrunedSession(TypedDict):
         size_bytes: Size of its files.
         snapshot_bytes: What its snapshots added to the store.
         archive: The name of its file in the archive folder.
+        snapshot_id: The snapshot that was taken of it before it was deleted, if that was asked for.
     """
 
     session_id: str
@@ -62,6 +65,7 @@ class PrunedSession(TypedDict):
     notebook: str
     title: str
     archive: str | None
+    snapshot_id: str | None
 
 
 class PruneTotals(TypedDict):

@@ -1,4 +1,4 @@
-"""Sessions: create, open, delete, repair. A session is a folder below a workspace root, named by its id."""
+"""Sessions: create, discard, repair. A session is a folder below a workspace root, named by its id."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from wasm_kernel.host.durable import sync_folder
 from wasm_kernel.host.files import delete_tree, workspace_survey
 from wasm_kernel.model.records import SessionRecord, check_session_id, is_session_id, new_record
 from wasm_kernel.sessions.log import SandboxLogger
-from wasm_kernel.sessions.open_sessions import close_session
 from wasm_kernel.sessions.sandboxes import DEFAULT_WORKSPACE
 
 
@@ -38,27 +37,14 @@ def create_session_folder(
         raise
 
 
-def delete_session_workspace(
-    session_id: str, workspace_root: Path | str | None = None, logger: SandboxLogger | None = None, *, wait: float = 0.0
-) -> None:
-    """Delete a session and everything in it; nothing happens if there is none.
-
-    A sandbox of the session in this process is closed first. If another process uses it, `SessionLocked` says so.
-    """
-    check_session_id(session_id)
-    logger = logger or SandboxLogger()
-    root = Path(workspace_root or DEFAULT_WORKSPACE).absolute()
-    if not root.is_dir():
-        return
-    close_session(session_id, root)
-    lock = lock_session(root, session_id, wait)
+def discard_session(root: Path, session_id: str) -> None:
+    """Delete a session that nobody has used: unlike one that is deleted, it is not remembered."""
+    lock = lock_session(root, session_id)
     try:
-        removed = removal.remove_session(root, session_id)
+        removal.remove_session(root, session_id)
     finally:
         lock.release()
         locks.forget_free_lock(root, session_id)
-    if removed:
-        logger.info("session.deleted", session_id=session_id)
 
 
 def repair_session_metadata(

@@ -230,7 +230,7 @@ class Recorder:
     def restore(self, manifest: Manifest, *, reseed: bool = False, files: bool = True) -> None:
         """Restore memory and files; without ``files``, /app stays as it is. If a chunk is damaged, nothing changes."""
         needed, have = manifest.snapshot.image_key, image.parts().base.key
-        if needed != have:
+        if manifest.entry and needed != have:  # files alone need no image
             raise ConfigurationError(
                 f"snapshot {manifest.snapshot.snapshot_id} needs the image {needed}, and this one is {have}; "
                 "install the version of wasm-kernel that made it and run `wasm-kernel image build`"

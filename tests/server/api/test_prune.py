@@ -13,6 +13,8 @@ from tests.server.conftest import Api, running
 from tests.sessions.helpers import make_corrupted, make_legacy, make_session, set_age
 from wasm_kernel.host.disk import tombstones
 from wasm_kernel.host.disk.locks import lock_session
+from wasm_kernel.server.api.openapi import DELETED as GONE
+from wasm_kernel.sessions.deletion import delete_session_workspace
 from wasm_kernel.sessions.session_sandboxes import create_session_sandbox
 from wasm_kernel.sessions.snapshots import create_snapshot, list_snapshots
 
@@ -120,6 +122,26 @@ def test_deleted_sandboxes_keep_their_snapshots_until_they_are_old(api: Api) -> 
     done = api("POST", "prune/execute", {"max_age_hours": 1000})
     assert by_id(done)[sandbox_id]["done"] and not list_snapshots(root, sandbox_id)
     api("GET", f"sandboxes/{sandbox_id}", status=404)
+
+
+def test_a_pruned_sandbox_says_that_it_is_deleted(api: Api) -> None:
+    root = api.server.root
+    gone = make_session(root, hours=5000, title="report", notebook="/home/ann/r.ipynb", execution_count=7)
+    saved = make_session(root, hours=5000, files={"a": "content"})
+    api("POST", "prune/execute", {"max_age_hours": 4000, "only": [gone]})
+    shown = api("GET", f"sandboxes/{gone}")
+    assert (shown["state"], shown["title"], shown["notebook"]) == ("deleted", "report", "/home/ann/r.ipynb")
+    assert (shown["execution_count"], shown["snapshot_id"], shown["snapshot_count"]) == (7, None, 0)
+    assert shown["created_at"] and shown["updated_at"] and shown["deleted_at"]
+    assert gone in [s["sandbox_id"] for s in api("GET", "sandboxes?state=deleted&q=report")["items"]]
+    for method, path, body in (("POST", "/tasks", {"code": "1"}), ("DELETE", "", None), ("POST", "/snapshots", {})):
+        assert api(method, f"sandboxes/{gone}{path}", body, 410)["detail"] == GONE
+    done = by_id(api("POST", "prune/execute", {"max_age_hours": 4000, "only": [saved], "snapshot": True}))[saved]
+    assert api("GET", f"sandboxes/{saved}")["snapshot_id"] == done["snapshot_id"]
+    assert api("GET", f"snapshots/{done['snapshot_id']}")["trigger_type"] == "session_close"
+    assert api.value(api.create(snapshot_id=done["snapshot_id"]), "open('a').read()") == "'content'"
+    delete_session_workspace(by_hand := make_session(root, title="by hand"), root)
+    assert api("GET", f"sandboxes/{by_hand}")["state"] == "deleted"
 
 
 def test_snapshots_are_thinned_out(api: Api) -> None:

@@ -1,7 +1,11 @@
-"""What is remembered of sessions that were deleted but whose snapshots stay: one small file each, below `deleted/`.
+"""What is remembered of sessions that were deleted: one small file each.
 
-A tombstone is written before its session goes, so one beside a session that is still there means nothing: whoever
-wrote it was killed in between. Snapshots of a session that is gone stay as long as its tombstone.
+    deleted/    their snapshots stay. Written before the session goes, and lasting: snapshots of a session that is gone
+                stay as long as its tombstone
+    pruned/     nothing else is left of them. Written afterwards, if that is possible: a full disk must not keep
+                anybody from deleting
+
+A tombstone beside a session that is still there means nothing: whoever wrote it was killed in between.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from wasm_kernel.host.durable import write_file
 from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.records import check_session_id, is_session_id
 
-_FOLDER, _SUFFIX = "deleted", ".json"
+_FOLDER, _PRUNED, _SUFFIX = "deleted", "pruned", ".json"
 _MAX_BYTES = 1 << 16
 
 
@@ -32,26 +36,42 @@ def write(root: Path, session_id: str, facts: dict[str, Any], *, most: int) -> N
         place.mkdir(mode=0o700, exist_ok=True)
     target = _path(root, session_id)
     write_file(target, json.dumps(facts).encode(), temporary=f"{state}/new/{session_id}.")
-    for name in by_age(root)[: -max(1, most)]:
+    for name in _too_many(root, _FOLDER, most):
         forget(root, name)
+
+
+def note(root: Path, session_id: str, facts: dict[str, Any]) -> None:
+    """Remember a session that was deleted with its snapshots, if the disk lets us."""
+    with contextlib.suppress(OSError):
+        folder = state_folder(root) / _PRUNED
+        folder.mkdir(mode=0o700, exist_ok=True)
+        # Neither synced nor renamed: a torn one is as good as none, and a prune writes thousands.
+        _path(root, session_id, _PRUNED).write_bytes(json.dumps(facts).encode())
+
+
+def trim(root: Path, most: int) -> None:
+    """Forget the oldest of what `note` remembers, if there are more than ``most``."""
+    for name in _too_many(root, _PRUNED, most):
+        with contextlib.suppress(OSError):
+            _path(root, name, _PRUNED).unlink()
 
 
 def read(root: Path, session_id: str) -> dict[str, Any] | None:
     """What is remembered of a deleted session; None if nothing is, or if the session is there (again)."""
     if not is_session_id(session_id) or os.path.lexists(root / session_id):
         return None
-    try:
-        with _path(root, session_id).open("rb") as file:
-            found = json.loads(file.read(_MAX_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+    for folder in (_FOLDER, _PRUNED):
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            with _path(root, session_id, folder).open("rb") as file:
+                found = json.loads(file.read(_MAX_BYTES))
+            return found if isinstance(found, dict) else None
+    return None
 
 
-def names(root: Path) -> set[str]:
-    """Every session that has one."""
+def names(root: Path, folder: str = _FOLDER) -> set[str]:
+    """Every session whose snapshots stay."""
     try:
-        found = os.listdir(root / STATE_FOLDER / _FOLDER)  # noqa: PTH208 - names, no paths
+        found = os.listdir(root / STATE_FOLDER / folder)  # noqa: PTH208 - names, no paths
     except OSError:
         return set()
     return {name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX)}
@@ -59,11 +79,29 @@ def names(root: Path) -> set[str]:
 
 def by_age(root: Path) -> list[str]:
     """The same sessions, those deleted first at the front."""
+    return _sorted(_times(root, _FOLDER))
+
+
+def every_one(root: Path) -> list[str]:
+    """Every session that is remembered, with snapshots or without, those deleted first at the front."""
+    return _sorted(_times(root, _PRUNED) | _times(root, _FOLDER))
+
+
+def _times(root: Path, folder: str) -> dict[str, int]:
     times: dict[str, int] = {}
-    for name in names(root):
-        with contextlib.suppress(OSError):
-            times[name] = _path(root, name).stat().st_mtime_ns
+    for name in names(root, folder):
+        with contextlib.suppress(OSError, ValueError):
+            times[name] = _path(root, name, folder).stat().st_mtime_ns
+    return times
+
+
+def _sorted(times: dict[str, int]) -> list[str]:
     return sorted(times, key=lambda name: (times[name], name))
+
+
+def _too_many(root: Path, folder: str, most: int) -> list[str]:
+    most = max(1, most)
+    return _sorted(_times(root, folder))[:-most] if len(names(root, folder)) > most else []
 
 
 def forget(root: Path, session_id: str) -> None:
@@ -71,5 +109,5 @@ def forget(root: Path, session_id: str) -> None:
     _path(root, session_id).unlink(missing_ok=True)
 
 
-def _path(root: Path, session_id: str) -> Path:
-    return root / STATE_FOLDER / _FOLDER / f"{check_session_id(session_id)}{_SUFFIX}"
+def _path(root: Path, session_id: str, folder: str = _FOLDER) -> Path:
+    return root / STATE_FOLDER / folder / f"{check_session_id(session_id)}{_SUFFIX}"

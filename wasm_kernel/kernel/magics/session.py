@@ -257,7 +257,7 @@ class SessionMagics(Group):
 
     async def session_delete(self, words: list[str], parent: Message) -> Answer:
         """Delete a session and its files."""
-        from wasm_kernel.sessions.catalog import delete_session_workspace
+        from wasm_kernel.sessions.deletion import delete_session_workspace
 
         sure = "--yes" in words
         words = [w for w in words if w != "--yes"]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from wasm_kernel.errors import ImageError, WasmKernelError
-from wasm_kernel.host.disk import locks, records, removal, tombstones
+from wasm_kernel.host.disk import locks, records
 from wasm_kernel.host.image import image
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.snapshots import Snapshot
@@ -21,6 +20,7 @@ from wasm_kernel.server.api.tasks import Task
 from wasm_kernel.server.api.views import Living, Terms
 from wasm_kernel.server.problems import Problem
 from wasm_kernel.sessions.catalog import create_session_folder
+from wasm_kernel.sessions.deletion import remove_but_snapshots, thin_out
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.opening import OpenedSession, resume
 from wasm_kernel.sessions.runtime import SessionRuntime
@@ -29,11 +29,9 @@ from wasm_kernel.sessions.snapshots import (
     delete_snapshot,
     fork_snapshot,
     get_snapshot,
-    list_snapshots,
 )
 
 LOGGER = SandboxLogger(level="error")
-_MOST_DELETED = 1000  # deleted sandboxes remembered, with their snapshots
 
 
 @dataclass
@@ -126,25 +124,18 @@ def forget(root: Path, snapshot_id: str) -> int:
     return size
 
 
-def remove(root: Path, held: SandboxSlot, shown: Mapping[str, Any], last: Snapshot | None, *, thin: bool) -> None:
+def remove(root: Path, held: SandboxSlot, last: Snapshot | None, *, thin: bool) -> None:
     """Delete a sandbox except its snapshots, under the lock it was saved under: nobody uses it in between.
 
     ``thin``: also its checkpoints, which only a session that continues can use.
     """
     session_id, runtime = held.session_id, held.runtime
     lock = locks.lock_session(root, session_id) if runtime is None else None
-    facts = views.tombstone(shown, last.snapshot_id if last is not None else None, datetime.now(UTC))
     try:
-        tombstones.write(root, session_id, facts, most=_MOST_DELETED)
-        try:
-            removal.remove_session(root, session_id, keep_snapshots=True)
-        except BaseException:
-            tombstones.forget(root, session_id)
-            raise
+        remove_but_snapshots(root, session_id, last)
         if runtime is not None:
-            for snapshot in list_snapshots(root, session_id) if thin else []:
-                if snapshot.trigger == "checkpoint":
-                    runtime.live.recorder.store.remove_manifest(session_id, snapshot.snapshot_id)
+            if thin:
+                thin_out(root, session_id)
             runtime.close(take=False)
             runtime.live.close()
     finally:

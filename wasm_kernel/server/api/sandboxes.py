@@ -17,10 +17,10 @@ from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.server.api import sandbox_slot, views
 from wasm_kernel.server.api.openapi import DELETED
 from wasm_kernel.server.api.pool import Pool
-from wasm_kernel.server.api.sandbox_slot import LOGGER, SandboxSlot, no_sandbox
+from wasm_kernel.server.api.sandbox_slot import SandboxSlot, no_sandbox
 from wasm_kernel.server.api.tasks import Task
 from wasm_kernel.server.problems import Problem
-from wasm_kernel.sessions.catalog import delete_session_workspace
+from wasm_kernel.sessions.catalog import discard_session
 from wasm_kernel.sessions.guest_access import Execution
 from wasm_kernel.sessions.runtime import SessionRuntime
 
@@ -91,7 +91,7 @@ class Sandboxes:
                 try:
                     await pool.open_in_room(held)
                 except BaseException:
-                    await pool.in_thread(delete_session_workspace, session_id, pool.root, LOGGER)
+                    await pool.in_thread(discard_session, pool.root, session_id)
                     raise
         return session_id
 
@@ -209,7 +209,6 @@ class Sandboxes:
         try:
             await pool.stop_task(held)
             async with held.lock:
-                shown = await self.describe(session_id)
                 whole, last = False, None
                 if snapshot:
                     whole = await self._open_to_save(held)
@@ -217,7 +216,7 @@ class Sandboxes:
                     last = await held.runtime.take(trigger="session_close")
                 if held.runtime is not None:
                     held.runtime.background.stop()
-                await pool.in_thread(sandbox_slot.remove, pool.root, held, shown, last, thin=whole)
+                await pool.in_thread(sandbox_slot.remove, pool.root, held, last, thin=whole)
                 held.runtime = None
         finally:
             held.leaving, held.users = False, held.users - 1

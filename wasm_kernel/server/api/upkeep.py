@@ -42,6 +42,7 @@ def prune(root: Path, wanted: PruneRequest, archive_folder: Path | None, *, dry_
         only=wanted.get("only"),
         max_deletions=wanted.get("max_deletions"),
         archive_to=archive_folder if archive else None,
+        snapshot=wanted.get("snapshot", False),
     )
     return report(planned, foreseen(planned) if dry_run else carry_out(root, planned, _LOGGER))
 

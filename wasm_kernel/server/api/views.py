@@ -101,7 +101,7 @@ def sandboxes(root: Path, terms: Terms, living: Mapping[str, Living], query: Map
         if _state(summary, living.get(summary.session_id)) in wanted
         and fits(summary.session_id, summary.title, summary.notebook, summary.updated_at)
     ]
-    for session_id in reversed(tombstones.by_age(root)) if "deleted" in wanted else ():
+    for session_id in reversed(tombstones.every_one(root)) if "deleted" in wanted else ():
         buried = tombstones.read(root, session_id)
         if buried is not None:
             gone = _deleted(session_id, buried, counts)
@@ -160,15 +160,6 @@ def _shown(root: Path, summary: SessionSummary, terms: Terms, living: Living | N
         "snapshot_id": None,
         "stamp": summary.stamp,
     }
-
-
-def tombstone(shown: Mapping[str, Any], snapshot_id: str | None, now: datetime) -> dict[str, Any]:
-    """What is remembered of a deleted sandbox."""
-    kept = (
-        *("title", "notebook", "parent_sandbox_id", "created_at", "updated_at"),
-        *("idle_timeout_seconds", "execution_count"),
-    )
-    return {name: shown[name] for name in kept} | {"deleted_at": format_time(now), "snapshot_id": snapshot_id}
 
 
 def _deleted(session_id: str, buried: Mapping[str, Any], counts: Mapping[str, int]) -> SandboxInfo:

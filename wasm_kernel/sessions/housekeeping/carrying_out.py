@@ -6,12 +6,14 @@ import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-from wasm_kernel.errors import MountInside, SessionLocked
+from wasm_kernel.errors import MountInside, SessionLocked, WasmKernelError
 from wasm_kernel.host.disk import locks, removal, tombstones
 from wasm_kernel.model.retention import Decision
 from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.sessions.archive import sweep_parts, write_archive
+from wasm_kernel.sessions.deletion import MOST_REMEMBERED, remembered, save_and_remove
 from wasm_kernel.sessions.housekeeping.planning import HousePlan
 from wasm_kernel.sessions.housekeeping.results import PruneResult, kept
 from wasm_kernel.sessions.inventory import stamp_of
@@ -21,6 +23,8 @@ from wasm_kernel.sessions.snapshots import give_space_back, remove_snapshots
 
 _BATCH = 200  # sessions moved per hold of the gate
 _PATIENCE = 10.0  # seconds that a collection waits while a snapshot is being taken
+
+_NOTHING: dict[str, Any] = {}
 
 OnProgress = Callable[[int, int], None]
 """Called with the number of sessions done, and of all."""
@@ -41,8 +45,8 @@ def carry_out(
     with removal.Bin(root) as place:
         with locks.gate(root, exclusive=True):
             place.collect_leftovers()
-        if planned.archive_to is not None:
-            work.archive(planned.archive_to)
+        if planned.archive_to is not None or planned.snapshot:
+            work.save_and_delete()
         else:
             work.delete(place, workers)
     removal.sweep_temporaries(planned.found.temporaries)
@@ -56,6 +60,7 @@ def carry_out(
         errors=work.errors,
         live_sessions=work.live,
         archived=work.archived,
+        last_snapshots=work.last_snapshots,
         changed_sessions=work.changed,
         forgotten_sessions=[d.session_id for d in planned.forget],
         deleted_snapshots=[s.snapshot_id for s in thinned],
@@ -73,6 +78,9 @@ class _Removal:
         self.live = kept(planned, "live")
         self.changed = kept(planned, "changed")
         self.archived: dict[str, Path] = {}
+        self.last_snapshots: dict[str, str] = {}
+        # No more than will be remembered: a prune may delete any number.
+        self._facts = dict.fromkeys([d.session_id for d in planned.sessions.remove[-MOST_REMEMBERED:]], _NOTHING)
 
     def delete(self, place: removal.Bin, workers: int) -> None:
         """Move the sessions to a bin, a batch at a time, and empty it."""
@@ -86,6 +94,8 @@ class _Removal:
                 self._failed(session_id, e)
                 return
             self.done.add(session_id)
+            if session_id in self._facts:
+                tombstones.note(self._root, session_id, self._facts[session_id])
             self._logger.info("session.prune.deleted", session_id=session_id)
             self._progressed(len(self.done))
 
@@ -95,6 +105,8 @@ class _Removal:
                     batch = remove[start : start + _BATCH]
                     taken = [d.session_id for d in batch if self._take(place, d, mounted)]
                 list(pool.map(destroy, taken))
+        if self.done:
+            tombstones.trim(self._root, MOST_REMEMBERED)
 
     def _take(self, place: removal.Bin, decision: Decision, mounted: set[str]) -> bool:
         """Move a session to the bin, unless it must be kept. The gate is held exclusively."""
@@ -105,9 +117,12 @@ class _Removal:
         try:
             if session_id in mounted:
                 raise MountInside(f"another file system is mounted inside session {session_id}; unmount it first")
-            if stamp_of(self._root, session_id) == decision.stamp and place.take(session_id) is not None:
-                locks.forget_lock(self._root, session_id)
-                return True
+            if stamp_of(self._root, session_id) == decision.stamp:
+                if session_id in self._facts:
+                    self._facts[session_id] = remembered(self._root / session_id)
+                if place.take(session_id) is not None:
+                    locks.forget_lock(self._root, session_id)
+                    return True
         except FileNotFoundError:
             pass  # deleted by somebody else
         except OSError as e:
@@ -116,40 +131,47 @@ class _Removal:
         self.changed.append(session_id)
         return False
 
-    def archive(self, folder: Path) -> None:
-        """Write each session to a file of its own, and delete it."""
-        sweep_parts(folder)
+    def save_and_delete(self) -> None:
+        """Write each session to a file of its own, or save it as a last snapshot, or both, and delete it."""
+        if self._planned.archive_to is not None:
+            sweep_parts(self._planned.archive_to)
         for number, decision in enumerate(self._planned.sessions.remove, 1):
-            target = self._planned.archive_of(decision.session_id)
-            assert target is not None
+            session_id = decision.session_id
             try:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                lock = locks.lock_session(self._root, decision.session_id)
+                lock = locks.lock_session(self._root, session_id)
             except SessionLocked:
-                self.live.append(decision.session_id)
+                self.live.append(session_id)
                 continue
             except OSError as e:
-                self.errors[decision.session_id] = str(e)
+                self.errors[session_id] = str(e)
                 continue
             try:
-                self._archive_locked(decision, target)
-            except (OSError, ValueError) as e:
-                self.errors[decision.session_id] = str(e)
+                self._save_and_delete(decision)
+            except (OSError, ValueError, WasmKernelError) as e:
+                self.errors[session_id] = str(e)
             finally:
                 lock.release()
-                locks.forget_free_lock(self._root, decision.session_id)
+                locks.forget_free_lock(self._root, session_id)
                 self._progressed(number)
 
-    def _archive_locked(self, decision: Decision, target: Path) -> None:
-        """Write and delete it under one lock, so that no work done in between is lost."""
-        session_id = decision.session_id
+    def _save_and_delete(self, decision: Decision) -> None:
+        """Save and delete it under one lock, so that no work done in between is lost."""
+        session_id, target = decision.session_id, self._planned.archive_of(decision.session_id)
         if stamp_of(self._root, session_id) != decision.stamp:
             self.changed.append(session_id)
             return
-        write_archive(self._root, session_id, target, self._logger)
-        removal.remove_session(self._root, session_id)
+        if target is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_archive(self._root, session_id, target, self._logger)
+        if self._planned.snapshot:
+            self.last_snapshots[session_id] = save_and_remove(self._root, session_id, self._logger).snapshot_id
+        else:
+            facts = remembered(self._root / session_id)
+            removal.remove_session(self._root, session_id)
+            tombstones.note(self._root, session_id, facts)
         self.done.add(session_id)
-        self.archived[session_id] = target
+        if target is not None:
+            self.archived[session_id] = target
         self._logger.info("session.deleted", session_id=session_id)
 
     def _failed(self, session_id: str, error: OSError) -> None:

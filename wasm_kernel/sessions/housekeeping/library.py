@@ -27,12 +27,15 @@ def prune_sessions(
     policy: RetentionPolicy | None = None,
     max_deletions: int | None = None,
     workers: int = 4,
+    snapshot: bool = False,
 ) -> PruneResult:
     """Delete sessions that have not been used for a while, or that exceed another bound of a `RetentionPolicy`.
 
     Only folders named by a UUID are considered; sessions without metadata and sessions in use are never deleted. A
     failure is reported and the rest continues. A dry run reports exactly what the real one would do. A ``policy``
     replaces ``older_than_hours``; one without bounds deletes no session, but leftovers of killed processes are swept.
+    With ``snapshot``, each session leaves a last snapshot (``last_snapshots``) from which a new one can be made; one of
+    which none can be taken is kept, and ``errors`` says why.
     """
     logger = logger or SandboxLogger()
     root = existing_root(workspace_root)
@@ -41,7 +44,7 @@ def prune_sessions(
     logger.info(
         "session.prune.started", threshold=policy.max_age_hours, workspace_root=str(root), dry_run=dry_run
     )  # fmt: skip
-    planned = plan_housekeeping(root, policy, max_deletions=max_deletions)
+    planned = plan_housekeeping(root, policy, max_deletions=max_deletions, snapshot=snapshot)
     for item in planned.sessions.skip:
         logger.warning("session.prune.skipped", session_id=item.session_id, reason=item.reason)
     for item in planned.sessions.remove:

@@ -28,6 +28,7 @@ class HousePlan:
         forget: Sessions deleted earlier, whose records and snapshots are to be deleted.
         snapshots: Snapshots to delete, of sessions that are kept.
         archive_to: The folder to write each session to before it is deleted; None: do not.
+        snapshot: Whether each session leaves a last snapshot. Then its other snapshots stay, too.
         found: What was there when this was decided.
     """
 
@@ -35,6 +36,7 @@ class HousePlan:
     forget: list[Decision] = field(default_factory=list)
     snapshots: list[Snapshot] = field(default_factory=list)
     archive_to: Path | None = None
+    snapshot: bool = False
     found: Survey = field(default_factory=Survey)
 
     def archive_of(self, session_id: str) -> Path | None:
@@ -62,6 +64,7 @@ def plan_housekeeping(
     only: Collection[str] | None = None,
     max_deletions: int | None = None,
     archive_to: Path | str | None = None,
+    snapshot: bool = False,
 ) -> HousePlan:
     """What housekeeping by a policy would do now.
 
@@ -73,6 +76,7 @@ def plan_housekeeping(
         only: Restrict deletions to these sessions.
         max_deletions: Delete at most this many by the policy.
         archive_to: Where to write each session before it is deleted.
+        snapshot: Whether each deleted session leaves a last snapshot.
     """
     found = survey(root, named=bool(stamps))
     decided = plan_prune(root, policy, max_deletions=max_deletions, found=found)
@@ -84,30 +88,37 @@ def plan_housekeeping(
         decided = replace(decided, remove=[d for d in decided.remove if d.session_id in chosen])
         forget = [d for d in forget if d.session_id in chosen]
     going = {d.session_id for d in (*decided.remove, *forget)}
-    added = added_bytes(root, going)
+    added = added_bytes(root, {d.session_id for d in forget} if snapshot else going)
     decided = replace(decided, remove=[_with_snapshots(d, added) for d in decided.remove])
     return HousePlan(
         decided,
         [_with_snapshots(d, added) for d in forget],
         _doomed(root, snapshots, but=going, going_bytes=sum(added.values())) if snapshots is not None else [],
         Path(archive_to).absolute() if archive_to is not None else None,
+        snapshot,
         found,
     )
 
 
 def plan_removal(
-    root: Path, sessions: Plan, archive_to: Path | str | None = None, *, snapshots: SnapshotRetention | None = None
+    root: Path,
+    sessions: Plan,
+    archive_to: Path | str | None = None,
+    *,
+    snapshots: SnapshotRetention | None = None,
+    snapshot: bool = False,
 ) -> HousePlan:
     """A plan for what was decided about sessions elsewhere, and nothing else. Does not look into any session.
 
-    ``snapshots``: which snapshots of kept sessions to keep; None: all.
+    ``snapshots``: which snapshots of kept sessions to keep; None: all. ``snapshot``: whether each leaves a last one.
     """
     going = {d.session_id for d in sessions.remove}
-    added = added_bytes(root, going)
+    added = added_bytes(root, set() if snapshot else going)
     return HousePlan(
         replace(sessions, remove=[_with_snapshots(d, added) for d in sessions.remove]),
         snapshots=_doomed(root, snapshots, but=going, going_bytes=sum(added.values())) if snapshots is not None else [],
         archive_to=Path(archive_to).absolute() if archive_to is not None else None,
+        snapshot=snapshot,
     )
 
 

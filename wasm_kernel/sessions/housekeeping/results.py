@@ -27,6 +27,7 @@ class PruneResult:
         forgotten_sessions: Ids of sessions deleted earlier whose records are deleted now.
         deleted_snapshots: Ids of deleted snapshots of sessions that were kept.
         snapshot_bytes_freed: Disk space freed by deleting snapshots, measured; in a dry run, what they had added.
+        last_snapshots: The snapshot that was taken of a session before it was deleted, by the session's id.
     """
 
     deleted_sessions: list[str] = field(default_factory=list)
@@ -40,6 +41,7 @@ class PruneResult:
     forgotten_sessions: list[str] = field(default_factory=list)
     deleted_snapshots: list[str] = field(default_factory=list)
     snapshot_bytes_freed: int = 0
+    last_snapshots: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         verb = "Would delete" if self.dry_run else "Deleted"
@@ -87,7 +89,14 @@ def report(planned: HousePlan, result: PruneResult) -> PruneReport:
     ]
     return {
         "dry_run": result.dry_run,
-        "sessions": [{**one, "done": one["session_id"] in gone} for one in sessions],
+        "sessions": [
+            {
+                **one,
+                "done": one["session_id"] in gone,
+                "snapshot_id": result.last_snapshots.get(one["session_id"]),
+            }
+            for one in sessions
+        ],
         "totals": {
             "sessions": len(planned.found.sessions),
             "bytes": sum(facts.size_bytes for facts in planned.found.sessions),
@@ -121,4 +130,5 @@ def _in_report(planned: HousePlan, decision: Decision, action: Action) -> Pruned
         "notebook": str(extra.get("notebook") or "")[:4096],
         "title": str(extra.get("title") or "")[:200],
         "archive": path.name if path is not None else None,
+        "snapshot_id": None,
     }

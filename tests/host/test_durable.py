@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 import wasm_kernel
 from wasm_kernel.host.disk.removal import sweep_temporaries
-from wasm_kernel.host.durable import PendingFile, write_file, writing
+from wasm_kernel.host.durable import PendingFile, sync_file_system, write_file, writing
 
 
 @pytest.fixture
@@ -110,3 +111,12 @@ def test_there_is_no_other_atomic_write() -> None:
         if "fsync" in called and called & {"rename", "replace"}:
             found.add(str(path.relative_to(folder)))
     assert found == {"host/durable.py", "host/image/cache.py", "hub/audit.py"}
+
+
+def test_a_file_system_is_synced_or_says_that_it_was_not(tmp_path: Path) -> None:
+    handle = os.open(tmp_path, os.O_RDONLY)
+    sync_file_system(handle)
+    os.close(handle)
+    if sys.platform == "linux":
+        with pytest.raises(OSError, match="durable"):
+            sync_file_system(handle)

@@ -17,7 +17,7 @@ from wasm_kernel.host import administrator
 from wasm_kernel.host.disk import locks, removal
 from wasm_kernel.host.disk.locks import lock_session, state_folder
 from wasm_kernel.host.disk.records import read_record, write_record
-from wasm_kernel.host.durable import sync_folder
+from wasm_kernel.host.durable import sync_file_system, sync_folder
 from wasm_kernel.host.files import delete_tree, workspace_survey
 from wasm_kernel.model.records import SessionRecord, check_session_id, is_session_id, new_record
 from wasm_kernel.sessions.log import SandboxLogger
@@ -111,6 +111,7 @@ def staged_session(root: Path, session_id: str, extra: dict[str, Any], logger: S
         except OSError as e:
             logger.warning("session.metadata.create_failed", session_id=session_id, error=str(e))
         yield half
+        _sync_tree(half)
         with _room_for_one(root):
             os.rename(half, root / session_id)  # noqa: PTH104 - fails where Path.replace would overwrite
     except BaseException:
@@ -118,6 +119,18 @@ def staged_session(root: Path, session_id: str, extra: dict[str, Any], logger: S
             delete_tree.remove(half)
         raise
     sync_folder(root)
+
+
+def _sync_tree(folder: Path) -> None:
+    """Make what is in a folder survive a power cut, before the folder gets its name."""
+    if any(
+        entry.name != workspace_survey.METADATA_NAME for entry in folder.iterdir()
+    ):  # the metadata is synced already
+        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            sync_file_system(handle)
+        finally:
+            os.close(handle)
 
 
 @contextlib.contextmanager

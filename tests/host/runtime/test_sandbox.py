@@ -415,12 +415,12 @@ SPIN = TASK.format("    while True: await asyncio.sleep(0)")
 
 
 def test_background_tasks_wait_when_their_time_is_used_up(make_sandbox: Make) -> None:
-    sandbox = make_sandbox(timeout_seconds=0.3)
-    sandbox.execute(SPIN)
+    sandbox = make_sandbox(timeout_seconds=1.5)  # the cell itself needs a little of it, on a busy machine more
+    assert sandbox.execute(SPIN).success
     time.sleep(0.1)
-    notices = pump(sandbox, 40)
+    notices = pump(sandbox, 100)
     assert len(notices) == 1
-    assert "0.3 s of every 60.0 s" in notices[0]
+    assert "1.5 s of every 60.0 s" in notices[0]
     assert "timeout=" in notices[0]
     assert 30 < sandbox._sandbox.background_wait < 240
     assert sandbox.execute("1").success, "a cell does not wait"
@@ -428,7 +428,7 @@ def test_background_tasks_wait_when_their_time_is_used_up(make_sandbox: Make) ->
 
 
 def test_a_task_that_is_stopped_by_force_waits_for_the_next_cell(make_sandbox: Make) -> None:
-    sandbox = make_sandbox(timeout_seconds=0.5, interrupt_grace_seconds=0.2)
+    sandbox = make_sandbox(timeout_seconds=1.5, interrupt_grace_seconds=0.2)
     hang = "    while True:\n        try:\n            while True: pass\n        except TimeoutError: pass"
     sandbox.execute(TASK.format(hang))
     assert sandbox._sandbox.next_task is not None
@@ -469,10 +469,10 @@ def test_what_the_host_does_after_a_background_turn_is_charged_to_it(
 
 
 def test_new_limits_are_new_budgets(make_sandbox: Make) -> None:
-    sandbox = make_sandbox(timeout_seconds=0.3)
-    sandbox.execute(SPIN)
+    sandbox = make_sandbox(timeout_seconds=1.5)
+    assert sandbox.execute(SPIN).success
     time.sleep(0.1)
-    pump(sandbox, 40)
+    pump(sandbox, 100)
     assert sandbox._sandbox.background_wait > 0
     sandbox._sandbox.change_policy(ExecutionPolicy(timeout_seconds=20))
     assert sandbox._sandbox.background_wait == 0

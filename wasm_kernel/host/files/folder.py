@@ -184,12 +184,16 @@ class Folder:
         *,
         overwrite: bool = True,
         modified_ns: int | None = None,
+        sync: bool = True,
     ) -> int:
-        """Put a file there whole or not at all, folders included; the bytes written."""
+        """Put a file there whole or not at all, folders included; the bytes written.
+
+        Without ``sync`` a power cut can leave it without its bytes, until the caller makes it durable.
+        """
         with self.create(path, overwrite=overwrite) as new:
             for block in blocks:
                 new.write(block)
-            new.finish(modified_ns)
+            new.finish(modified_ns, sync=sync)
             return new.size
 
     def create(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> NewFile:

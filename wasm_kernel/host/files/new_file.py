@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
-from wasm_kernel.host.durable import PendingFile
+from wasm_kernel.host.durable import PendingFile, sync_file_system
 from wasm_kernel.model.names import METADATA_NAME
 
 BLOCK = 1 << 20
+_AT_ONCE = 128  # files that wait for one sync, each with two descriptors
 TEMPORARY = f"{METADATA_NAME}.upload-"  # the guest cannot see such a name, in any folder
 
 
@@ -45,12 +46,11 @@ class NewFile:
             raise ValueError("the file is finished or discarded")
         self.size += self._file.write(block)
 
-    def finish(self, modified_ns: int | None = None) -> os.stat_result:
-        """Make it durable and visible; its `stat` then."""
-        if self._file is None:
-            raise ValueError("the file is finished or discarded")
-        self._file.flush()
-        self._pending.sync()
+    def finish(self, modified_ns: int | None = None, *, sync: bool = True) -> os.stat_result:
+        """Make it durable and visible; its `stat` then. Without ``sync`` the caller makes it durable."""
+        self.flush()
+        if sync:
+            self._pending.sync()
         if modified_ns is not None:
             os.utime(self._pending.handle, ns=(modified_ns, modified_ns))
         # The folder is not synced: there may be thousands of files, and a power cut takes away whole ones.
@@ -58,6 +58,13 @@ class NewFile:
         info = os.fstat(self._pending.handle)
         self.discard()
         return info
+
+    def flush(self) -> int:
+        """Hand everything written to the system; the file's descriptor, for a sync."""
+        if self._file is None:
+            raise ValueError("the file is finished or discarded")
+        self._file.flush()
+        return self._pending.handle
 
     def discard(self) -> None:
         """Delete it, unless it was finished."""
@@ -71,6 +78,44 @@ class NewFile:
                 self._pending.discard()
         finally:
             os.close(self._folder)
+
+
+class NewFiles:
+    """Files that are made durable together, and only then visible: one sync for many, and none is ever half there.
+
+    At the end of its block all are visible; if that fails, those that still wait are deleted.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[NewFile, int | None]] = []
+
+    def __enter__(self) -> NewFiles:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            for new, _ in self._waiting:
+                new.discard()
+
+    def write(self, new: NewFile, blocks: Iterable[bytes], modified_ns: int | None = None) -> None:
+        """Give a new file its content; it becomes visible with the others."""
+        self._waiting.append((new, modified_ns))
+        for block in blocks:
+            new.write(block)
+        if len(self._waiting) >= _AT_ONCE:
+            self._finish()
+
+    def _finish(self) -> None:
+        handles = [new.flush() for new, _ in self._waiting]
+        if handles:
+            sync_file_system(handles[0])
+        while self._waiting:
+            new, modified_ns = self._waiting[-1]
+            new.finish(modified_ns, sync=False)
+            self._waiting.pop()
 
 
 def blocks_of(data: Any) -> Iterator[bytes]:

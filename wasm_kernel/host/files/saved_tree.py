@@ -11,6 +11,7 @@ from pathlib import Path
 from wasm_kernel.errors import DamagedChunk, PathRefused
 from wasm_kernel.host.files import workspace_survey
 from wasm_kernel.host.files.folder import Folder, Item
+from wasm_kernel.host.files.new_file import NewFiles
 from wasm_kernel.model.snapshots import MAX_PATH, PIECE, SavedFile
 
 Put = Callable[[bytes], bytes]  # stores a piece; its name
@@ -81,7 +82,7 @@ class SavedTree:
         began = time.time_ns()
         survey = workspace_survey.survey(self._folder)
         targets = {os.fsdecode(entry.path): entry for entry in wanted}
-        with Folder(self._folder, backslashes=True) as folder:
+        with Folder(self._folder, backslashes=True) as folder, NewFiles() as files:
             for item in sorted(folder.items(), key=lambda i: i.path, reverse=True):  # what is inside goes first
                 entry = targets.get(item.path)
                 if entry is None or entry.kind != item.kind or item.kind == "link":
@@ -94,7 +95,7 @@ class SavedTree:
                     with contextlib.suppress(PathRefused):  # one that leads out was never followed, and is not made
                         folder.make_link(path, os.fsdecode(entry.target))
                 elif not self._is_there(path, entry, survey.files):
-                    folder.write(path, pieces(entry, get), modified_ns=entry.modified_ns)
+                    files.write(folder.create(path), pieces(entry, get), entry.modified_ns)
         self._remember(targets, began)
 
     def _remember(self, saved: dict[str, SavedFile], began: int) -> None:

@@ -99,7 +99,7 @@ def _unpack(place: Folder, name: str, read: Read, budget: int, archive: Path) ->
     path = name.rstrip("/")
     try:
         if path and path == name:
-            return place.write(path, blocks(), overwrite=False)
+            return place.write(path, blocks(), overwrite=False, sync=False)
         if read(1):
             raise BadArchive(f"{archive} holds {name[:80]!r}, a folder with bytes of its own")
         if components(path or ".", backslashes=True):

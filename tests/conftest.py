@@ -18,6 +18,7 @@ from wasm_kernel.host.files import delete_tree
 
 processes.listen_to_interrupts()
 processes.adopt_orphans()
+os.environ["WASM_KERNEL_HOST"] = "0"  # a host would outlive the test that started it; tests of hosts have their own
 # Attacks make trees deeper than pytest can delete. It deletes those of runs before this one, which may have been killed.
 _pytest.pathlib.rm_rf = delete_tree.remove
 

@@ -62,6 +62,14 @@ LATE: dict[str, tuple[str, set[str]]] = {
             "wasm_kernel.sessions.log",
         },
     ),
+    "apps.kernel_host.__main__": (
+        "a host that is not needed ends before it has imported anything",
+        {"wasm_kernel.apps.kernel_host.host_process", "wasm_kernel.apps.kernel_host.preload"},
+    ),
+    "apps.kernel_host.launcher": (
+        "with a host, the launcher needs none of it, and has milliseconds",
+        {"wasm_kernel.apps", "wasm_kernel.apps.kernel_host.starting"},
+    ),
     "apps.kernelspec": (_COMMAND, {"jupyter_client.kernelspec"}),
     "host.disk.packages": ("only sessions with packages of their own", {"filecmp", "importlib.metadata", "shutil"}),
     "host.disk.removal": (_START, {"psutil"}),

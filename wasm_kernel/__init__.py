@@ -7,9 +7,10 @@
 '42\\n'
 """
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # importing typing takes longer than a launcher of kernels may
 if TYPE_CHECKING:
+    from typing import Any
+
     from wasm_kernel.errors import (
         BadArchive,
         ConfigurationError,
@@ -161,7 +162,7 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
@@ -171,7 +172,7 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def _jupyter_server_extension_points() -> list[dict[str, Any]]:
+def _jupyter_server_extension_points() -> "list[dict[str, Any]]":
     """What Jupyter Server loads: `wasm_kernel.server`."""
     from importlib import import_module
 

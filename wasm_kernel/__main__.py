@@ -2,7 +2,7 @@
 
 import sys
 
-from wasm_kernel.apps.kernel_app import main
+from wasm_kernel.apps.kernel_host.launcher import main
 
 if __name__ == "__main__":
     sys.exit(main())

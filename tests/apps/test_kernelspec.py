@@ -20,7 +20,7 @@ def test_install_writes_the_spec_with_its_logos(tmp_path: Path) -> None:
     folder = Path(kernelspec.install(name="sealed", prefix=str(tmp_path)))
     assert folder == tmp_path / "share/jupyter/kernels/sealed"
     assert {file.name for file in folder.iterdir()} == {"kernel.json", *_LOGOS}
-    assert json.loads((folder / "kernel.json").read_text()) == kernelspec.spec(sys.executable)
+    assert json.loads((folder / "kernel.json").read_text()) == kernelspec.spec(sys.executable, provisioner=False)
     assert (folder / "logo-svg.svg").read_text().startswith("<svg")
 
 

@@ -44,6 +44,7 @@ for service in c.JupyterHub.services:
     if service["name"] == "wasm-kernel-hub":
         service["url"] = "http://127.0.0.1:{ports[3]}"
         service["environment"] |= {settings!r}
+c.Spawner.environment["WASM_KERNEL_HOST"] = "0"  # it would outlive the hub
 c.JupyterHub.services.append({{"name": "tests", "api_token": {token!r}}})
 c.JupyterHub.load_roles.append({{
     "name": "tests",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from wasm_kernel import __version__
-from wasm_kernel.apps import cli_config, cli_sessions, cli_snapshots, completion
+from wasm_kernel.apps import cli_config, cli_sessions, cli_snapshots, completion, host_commands
 from wasm_kernel.apps.cli_output import complain, console, plainly, show_json, table
 from wasm_kernel.apps.cli_parser import (
     DONE,
@@ -142,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_sessions.register(commands)
     cli_snapshots.register(commands)
     cli_config.register(commands)
+    host_commands.register(commands)
     completion.register(commands)
     return parser
 

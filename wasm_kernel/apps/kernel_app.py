@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,12 +26,15 @@ from wasm_kernel.host import administrator
 from wasm_kernel.host.workspace_root import default_root
 from wasm_kernel.kernel.channels import PORTS, BadConnectionFile, Channels, read_connection_file
 from wasm_kernel.kernel.lazy_packages import defer
+from wasm_kernel.kernel.starter import Starter
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.settings import session_limits
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.notebook_session import NotebookSession
     from wasm_kernel.sessions.opening import OpenedSession
+
+_SETTLED = 1.0  # seconds after its start a kernel has answered, most likely
 
 
 class WasmKernelApp(JupyterApp):
@@ -69,12 +73,19 @@ def _users_configuration_counts() -> bool:
         return False
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run a kernel until it is shut down."""
+def main(
+    arguments: list[str] | None = None, starter: Starter | None = None, aside: Callable[[], None] | None = None
+) -> int:
+    """Run a kernel until it is shut down.
+
+    ``starter``: whoever started it, if that is not its parent. ``aside``: what to do once the kernel has settled.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
+    starter = starter or Starter()
     defer("ipykernel", "jupyter_client", "IPython")
     try:
         connection_file, channels, connection = _connect(arguments)
+        starter.bound()
         app = WasmKernelApp()
         if len(arguments) == 2 and channels is not None:  # -f FILE, as Jupyter starts it: nothing to parse
             app.load_config_file()
@@ -88,7 +99,11 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         if channels is None:  # no -f: clients find the kernel by its connection file
             connection_file, channels, connection = _connect_anew(app.connection_file)
-        return _run(app.config, connection_file, channels, connection)
+        if aside is not None:
+            later = threading.Timer(_SETTLED, aside)
+            later.daemon = True
+            later.start()
+        return _run(app.config, connection_file, channels, connection, starter)
     except BadConnectionFile as e:
         print(f"wasm-kernel: {e}", file=sys.stderr)
         return 2
@@ -120,7 +135,9 @@ def _connect_anew(wanted: str) -> tuple[Path, Channels, dict[str, Any]]:
     return path, channels, connection
 
 
-def _run(config: Config, connection_file: Path, channels: Channels, connection: dict[str, Any]) -> int:
+def _run(
+    config: Config, connection_file: Path, channels: Channels, connection: dict[str, Any], starter: Starter
+) -> int:
     opening: Future[OpenedSession] = Future()
     home = home_for(config, connection_file)
 
@@ -140,10 +157,10 @@ def _run(config: Config, connection_file: Path, channels: Channels, connection: 
         username="kernel",
     )
     try:
-        kernel = WasmKernel(channels, home, opening, session=session, config=config)
+        kernel = WasmKernel(channels, home, opening, session=session, starter=starter, config=config)
     except TraitError as e:  # a wrong value: a kernel that did not start could not report it
         home.notes.append(f"the configuration is not used: {e}")
-        kernel = WasmKernel(channels, home, opening, session=session)
+        kernel = WasmKernel(channels, home, opening, session=session, starter=starter)
     kernel.serve()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -12,14 +12,22 @@ LOGOS = Path(__file__).parent / "logos"  # the wheel puts them beside its own ke
 DISPLAY_NAME = "Python (WebAssembly sandbox)"
 
 
-def spec(python: str) -> dict[str, object]:
-    """The contents of kernel.json."""
+PROVISIONER = {"provisioner_name": "wasm-kernel-host"}
+
+
+def spec(python: str, *, provisioner: bool = True) -> dict[str, object]:
+    """The contents of kernel.json.
+
+    A Jupyter that does not have the ``provisioner`` shows no kernel that names one, so it is for Jupyters of this
+    environment only. `python -m wasm_kernel` gets its kernel from the host, too.
+    """
+    more = {"kernel_provisioner": PROVISIONER} if provisioner else {}
     return {
         "argv": [python, "-P", "-m", "wasm_kernel", "-f", "{connection_file}"],
         "display_name": DISPLAY_NAME,
         "language": "python",
         "interrupt_mode": "message",
-        "metadata": {"debugger": False, "supported_encryption": ["curve"]},
+        "metadata": {"debugger": False, "supported_encryption": ["curve"], **more},
     }
 
 
@@ -29,10 +37,11 @@ def install(*, name: str = "wasm", user: bool = False, sys_prefix: bool = False,
 
     if sys_prefix or (not user and prefix is None and sys.prefix != sys.base_prefix):
         prefix = sys.prefix
+    own = prefix == sys.prefix != sys.base_prefix  # no other environment's Jupyter looks there
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / name
         folder.mkdir()
-        (folder / "kernel.json").write_text(json.dumps(spec(sys.executable), indent=2) + "\n")
+        (folder / "kernel.json").write_text(json.dumps(spec(sys.executable, provisioner=own), indent=2) + "\n")
         for logo in LOGOS.glob("logo-*"):
             shutil.copy(logo, folder)
         return str(KernelSpecManager().install_kernel_spec(str(folder), name, user=prefix is None, prefix=prefix))

@@ -11,8 +11,10 @@ the public key get no answer, and nobody in between can read or change anything.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ import zmq
 
 CURVE_KEYS = ("curve_publickey", "curve_secretkey")
 PORTS = ("shell_port", "control_port", "stdin_port", "iopub_port", "hb_port")
+_PORT_PATIENCE = 1.0  # seconds
 _LINGER = 1000  # ms that pending messages get when the kernel ends
 
 
@@ -139,7 +142,7 @@ class Channels:
                 socket.bind(f"ipc://{ip}-{number}")
             elif wanted:
                 number = wanted
-                socket.bind(f"{transport}://{ip}:{number}")
+                _bind_patiently(socket, f"{transport}://{ip}:{number}")
             else:
                 number = socket.bind_to_random_port(f"{transport}://{ip}")
         except zmq.ZMQError as e:
@@ -159,6 +162,19 @@ class Channels:
         self.stdin.close(_LINGER)
         self.iopub.close()
         self._context.term()
+
+
+def _bind_patiently(socket: zmq.Socket[bytes], to: str) -> None:
+    """Bind a socket; a kernel that was killed a moment ago may still be about to leave the port."""
+    end = time.monotonic() + _PORT_PATIENCE
+    while True:
+        try:
+            socket.bind(to)
+            return
+        except zmq.ZMQError as e:
+            if e.errno != errno.EADDRINUSE or time.monotonic() > end:
+                raise
+        time.sleep(0.01)
 
 
 def _free_ipc_number(ip: str) -> int:

@@ -21,6 +21,7 @@ from ipykernel.kernelbase import Kernel
 from jupyter_client.session import Session
 
 from wasm_kernel.kernel.channels import Channels, readable
+from wasm_kernel.kernel.starter import Starter
 
 Message = dict[str, Any]
 # Answered at once while a cell runs. The others wait for their turn, as in ipykernel.
@@ -54,7 +55,7 @@ class MessageLoop(Kernel):
 
     _execute_sleep = 0  # ipykernel waits for its IOPub thread; there is none here
 
-    def __init__(self, channels: Channels, **kwargs: Any) -> None:
+    def __init__(self, channels: Channels, starter: Starter | None = None, **kwargs: Any) -> None:
         super().__init__(
             iopub_socket=channels.iopub,
             stdin_socket=channels.stdin,
@@ -62,6 +63,7 @@ class MessageLoop(Kernel):
             **kwargs,
         )
         self.channels = channels
+        self._starter = starter or Starter()
         self.record_ports(channels.ports)
         self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
@@ -94,7 +96,7 @@ class MessageLoop(Kernel):
     # ---- the loop
 
     def serve(self) -> None:
-        """Answer requests until the kernel is shut down, or its parent is gone."""
+        """Answer requests until the kernel is shut down, or its starter is gone."""
         self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
         self.loop.add_reader(self.channels.shell.FD, self._read_shell)
@@ -174,19 +176,20 @@ class MessageLoop(Kernel):
                 message["aborted"] = True
 
     def _serve_control(self) -> None:
-        """Serve the control channel and IOPub subscriptions; also notice when the parent process is gone."""
+        """Serve the control channel and IOPub subscriptions; also notice when whoever started the kernel is gone."""
         control, iopub = self.channels.control, self.channels.iopub
-        parent = os.getppid()
         poller = zmq.Poller()
         poller.register(control, zmq.POLLIN)
         poller.register(iopub.fd, zmq.POLLIN)
+        if self._starter.descriptor is not None:
+            poller.register(self._starter.descriptor, zmq.POLLIN)
         while not self._stopping.is_set():
             ready = dict(poller.poll(500))
             if iopub.fd in ready:
                 iopub.look_for_subscribers()
             if control in ready:
                 self._answer_control(control.recv_multipart())
-            elif os.getppid() != parent:
+            elif self._starter.gone():
                 self.log.warning("the process that started this kernel is gone; shutting down")
                 self.end()
                 self._stop()

@@ -1,0 +1,1 @@
+"""The kernel host: kernels forked for those who ask."""

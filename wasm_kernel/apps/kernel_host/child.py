@@ -1,0 +1,123 @@
+"""What a host forked for a request: reads it, becomes what its requester would have started, and runs a kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Mapping
+from typing import NoReturn
+
+from wasm_kernel.apps import kernel_app
+from wasm_kernel.apps.kernel_host import protocol, standing
+from wasm_kernel.kernel.starter import Starter
+
+_PATIENCE = 10.0  # seconds for a requester to say what it wants
+_OF_WASMTIME = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}  # its handlers are in C, and stay
+_OF_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}  # ignored by every Python
+
+
+class Requester(Starter):
+    """Whoever asked the host for this kernel. Its end of the connection closes when it is gone."""
+
+    def __init__(self, connection: socket.socket, kind: str) -> None:
+        self._connection, self._kind = connection, kind
+        self.descriptor = connection.fileno()
+
+    def bound(self) -> None:
+        """Say that clients can connect; end if nobody listens any more: the requester may have started another."""
+        try:
+            self._connection.sendall(b"kernel %d\n" % os.getpid())
+        except OSError:
+            os._exit(1)
+
+    def gone(self) -> bool:
+        """Whether the requester is gone. What stands for a process was then killed, and so is this."""
+        try:
+            gone = self._connection.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            gone = True
+        if gone and self._kind == protocol.PROCESS:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return gone
+
+
+def serve(connection: socket.socket, key: str, state: Mapping[str, object]) -> NoReturn:
+    """Serve the request on a connection, in a process of its own."""
+    code = 1
+    try:
+        connection.settimeout(_PATIENCE)
+        kind, wanted, arguments, environ, descriptors = protocol.receive(connection)
+        connection.settimeout(None)
+        if kind == protocol.STATUS:
+            connection.sendall(json.dumps(state).encode() + b"\n")
+            code = 0
+        elif problem := _become(connection, key == wanted, environ, descriptors):
+            connection.sendall(b"refused %s\n" % problem.encode())
+        else:
+            sys.argv = [sys.argv[0], *arguments]
+            code = kernel_app.main(arguments, Requester(connection, kind))
+    except (OSError, ValueError):  # gone, or no request
+        code = 1
+    except SystemExit as e:
+        code = e.code if isinstance(e.code, int) else 1
+    except BaseException:  # noqa: BLE001 - nothing of this may run on in the host's loop
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _become(connection: socket.socket, asked_the_right_one: bool, environ: dict[str, str], given: list[int]) -> str:
+    """Become the requester's process; why that is not possible, or nothing."""
+    if not asked_the_right_one:
+        return "this host is for another Python or environment"
+    theirs = standing.of(protocol.peer(connection)[0])
+    different = standing.take_over(theirs)
+    if different:
+        return f"the host cannot take over: {', '.join(different)}"
+    os.setsid()
+    folder, *streams = given
+    os.fchdir(folder)
+    os.close(folder)
+    for number, descriptor in enumerate(streams):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    _streams_anew()
+    os.environ.clear()
+    os.environ.update(environ)
+    time.tzset()
+    tempfile.tempdir = None  # it goes by the environment
+    _signals_like(theirs)
+    return ""
+
+
+def _streams_anew() -> None:
+    """How they are buffered depends on what they lead to."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        old = getattr(sys, name)
+        buffering = 1 if name == "stderr" or os.isatty(number) else -1
+        new = open(number, mode, buffering, encoding=old.encoding, errors=old.errors, closefd=False)  # noqa: SIM115
+        setattr(sys, name, new)
+        setattr(sys, f"__{name}__", new)
+
+
+def _signals_like(theirs: standing.Standing) -> None:
+    """Dispositions and mask as after an exec: what was ignored is ignored, the rest as a new Python has it."""
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals() - _OF_WASMTIME - {signal.SIGKILL, signal.SIGSTOP}:
+        usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        ignored = number in _OF_PYTHON or theirs.ignored >> (number - 1) & 1
+        signal.signal(number, signal.SIG_IGN if ignored else usual)
+    blocked = {number for number in signal.valid_signals() if theirs.blocked >> (number - 1) & 1}
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

@@ -6,12 +6,13 @@ Another process, here the test, holds the lock of the build for as long as a tes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from queue import Empty
 
 import pytest
 
-from tests.conformance.client import Kernel
+from tests.conformance.client import Kernel, eventually
 from wasm_kernel.host.image import cache, image
 
 _STATE = {"step": "compile", "index": 3, "count": 5, "fraction": 0.4, "note": ""}
@@ -39,6 +40,14 @@ def built_elsewhere(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         monkeypatch.setenv("WASM_KERNEL_CACHE", str(empty_cache))
         stack.enter_context(cache.build_lock(lambda state: None))(_STATE)
         yield stack
+
+
+def _states(kernel: Kernel) -> list[str]:
+    """The states that the kernel has told so far."""
+    with suppress(Empty):
+        while True:
+            kernel.others.append(kernel.client.get_iopub_msg(timeout=0.5))
+    return [m["content"]["execution_state"] for m in kernel.others if m["msg_type"] == "status"]
 
 
 def test_the_cell_that_waits_shows_how_far_it_is_whoever_began_it(start: Start, built_elsewhere: ExitStack) -> None:
@@ -78,6 +87,9 @@ def test_while_no_cell_runs_a_notice_and_the_tooltip_say_how_far_it_is(
     tip = kernel.ask("inspect_request", {"code": "print", "cursor_pos": 5, "detail_level": 0}, timeout=20)
     assert _FAR in tip["data"]["text/plain"]
     assert kernel.ask("complete_request", {"code": "pri", "cursor_pos": 3}, timeout=20)["matches"] == []
+    assert _states(kernel)[-1] == "busy"
+    built_elsewhere.close()
+    assert eventually(lambda: _states(kernel)[-1] == "idle")
 
 
 def test_a_build_that_fails_is_told_in_the_cell_and_tried_again(

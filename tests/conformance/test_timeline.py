@@ -267,10 +267,14 @@ def test_closed_and_opened_again(book: Start) -> None:
     first = kernel.ok("print(x + 1, next(g)); f.write('ended'); f.close(); print(open('f').read())")
     assert first.stdout == "42 1\nbegun ended\n"
     assert first.reply["execution_count"] == 3
-    (line,) = first.stderr.strip().splitlines()
-    assert "Continued" in line
-    assert "%session reset" in line
-    assert kernel.ok("1").stderr == "", "said once"
+    assert first.stderr == "", "good news is not red"
+    line = first.data
+    assert line["text/plain"].startswith("[wasm-kernel] Continued from ")
+    assert line["text/plain"].endswith("with all variables. To start fresh: %session reset")
+    assert "<code>%session reset</code>" in line["text/html"]
+    (at_once,) = [m for m in kernel.others if m["msg_type"] == "display_data"]
+    assert at_once["parent_header"] == {} and at_once["content"]["data"] == line
+    assert not kernel.ok("1").of("display_data"), "said once"
     kernel.ok("x = 0")
     kernel.ok("%session undo 3")
     assert kernel.ok("print(x, next(g))").stdout == "41 1\n", "cells from before the close are undone as any other"
@@ -604,8 +608,8 @@ def test_a_clock_that_steps_between_kernels(book: Start, tmp_path: Path, steps: 
         kernel = book(**clock.environment)
         cell = kernel.ok(f"print(globals().get('day')); day = {day!r}")
         assert cell.stdout == f"{before}\n"
-        assert "0 ms ago" not in cell.stderr
-        assert ("Continued from" in cell.stderr) == (before is not None)
+        assert "0 ms ago" not in cell.said
+        assert ("Continued from" in cell.said) == (before is not None)
         before = day
         time.sleep(WRITTEN)
         (close if day == "monday" else kill)(kernel)
@@ -613,8 +617,8 @@ def test_a_clock_that_steps_between_kernels(book: Start, tmp_path: Path, steps: 
     kernel = book(**clock.environment)
     cell = kernel.ok("print(day)")
     assert cell.stdout == "wednesday\n"
-    assert "Continued from" in cell.stderr
-    assert "[1]" not in cell.stderr, "no cell was lost"
+    assert "Continued from" in cell.said
+    assert "[1]" not in cell.said, "no cell was lost"
 
 
 @pytest.mark.parametrize("step", [-3600, 3600])

@@ -72,7 +72,7 @@ class CurrentSession:
     ) -> None:
         """``opening``: the session, being opened on a thread. ``on_moved``: called after a change of session.
 
-        ``notice`` publishes what belongs to no cell.
+        ``notice`` publishes what belongs to no cell, while none runs.
         """
         self.place, self.history = place, History(None)
         self._settings, self._log, self._on_moved, self._notice = settings, log, on_moved, notice
@@ -145,6 +145,7 @@ class CurrentSession:
             from wasm_kernel.kernel.image_progress import ImageBuild
 
             self._build = ImageBuild(self._notice, self._log)
+            self._build.done.add_done_callback(lambda done: self._notice("status", {"execution_state": "idle"}))
         return self._build
 
     async def _built(self, show: Callable[..., None]) -> None:

@@ -1,8 +1,8 @@
 """Build the image from a kernel, in a separate process; whoever waits for it sees how far it is.
 
 A build belongs to nobody: the first request that needs the guest begins it, and every cell that then waits shows its
-progress. When no cell waits, a notice at each step goes to the kernel's log, and to front ends that show what belongs
-to no cell (JupyterLab does so in its log console).
+progress. While no cell runs, the kernel is shown as busy, and a notice at each step goes to its log and to front ends
+that show what belongs to no cell (JupyterLab: the log console, at level Info).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ImageBuild:
     """
 
     def __init__(self, notice: Publish, log: logging.Logger) -> None:
-        """``notice``: publishes what belongs to no cell."""
+        """``notice``: publishes what belongs to no cell, while none runs."""
         self.done: Future[None] = Future()
         self.text = "wasm-kernel: building the sandbox, once on this machine"
         self._notice, self._log = notice, log
@@ -79,7 +79,7 @@ class ImageBuild:
         except BaseException as e:  # noqa: BLE001 - whoever waits gets it
             if not isinstance(e, Interrupted):
                 self._log.warning("%s", e)
-            self._show(str(e).partition("\n")[0], self._fraction)
+            self._show("wasm-kernel: stopped before the sandbox was built", self._fraction)
             self.done.set_exception(e)
         else:
             seconds = time.monotonic() - self._started
@@ -120,8 +120,7 @@ class ImageBuild:
         self._show(text, (index - 1 + fraction) / max(count, 1))
         if begins:
             self._log.warning("%s", text.removeprefix("wasm-kernel: "))
-            if not self._viewers:
-                self._notice("display_data", _bundle(text, self._fraction, str(uuid.uuid4())))
+            self._notice("display_data", _bundle(text, self._fraction, str(uuid.uuid4())))
 
     def _show(self, text: str, fraction: float) -> None:
         with self._lock:

@@ -19,7 +19,7 @@ from traitlets import Bool, Dict, Float, Int, List, Unicode
 from wasm_kernel import __version__
 from wasm_kernel.errors import Interrupted, WasmKernelError
 from wasm_kernel.guest import wire
-from wasm_kernel.kernel import cells, identity
+from wasm_kernel.kernel import cells, identity, render
 from wasm_kernel.kernel.cell_run import CellRun, Replies
 from wasm_kernel.kernel.channels import Channels
 from wasm_kernel.kernel.comm_messages import CommMessages
@@ -99,8 +99,7 @@ class WasmKernel(MessageLoop):
         self._questions = Questions(channels.stdin, self._wire)
         self.granted = Grants(self._questions, self.grants, place.environ)
         place.notes += self.granted.problems
-        notice = partial(self.publish, {})
-        self.current = CurrentSession(place, opening, self._settings(place), self.log, self._moved_in, notice)
+        self.current = CurrentSession(place, opening, self._settings(place), self.log, self._moved_in, self._notice)
         self._introspection = Introspection(self.current, self._outputs, self.busy_with)
         self._guest_questions = GuestQuestions(
             self._questions, self._replies, lambda: self._running, lambda: self.magics, self.log
@@ -124,6 +123,10 @@ class WasmKernel(MessageLoop):
     def busy_with(self) -> Message | None:
         """The request whose cell is running."""
         return self._running.parent if self._running is not None else None
+
+    def stays_busy(self) -> Message | None:
+        """The running cell, or the image that is being built while no cell runs."""
+        return self.busy_with() or ({} if self.current.build_progress else None)
 
     def answers_at_once(self, message: Message) -> bool:
         """Whether a message needs no guest, such as one for the host's widgets."""
@@ -166,6 +169,8 @@ class WasmKernel(MessageLoop):
         self.granted.moved_in(runtime.live)
         self.trust_outputs(self.granted.trusted)
         self.forget_widgets()
+        for line in self.current.place.news:  # for front ends that show what belongs to no cell
+            self._notice("display_data", render.aside(line))
         if self.retention:
             self.loop.run_in_executor(None, self.magics.prune_at_start, dict(self.retention))
 
@@ -313,12 +318,20 @@ class WasmKernel(MessageLoop):
 
     def _tell_notes(self, run: CellRun) -> None:
         if not run.silent:
+            news, self.current.place.news = self.current.place.news, []
+            for line in news:
+                self.publish(run.parent, "display_data", render.aside(line))
             for note in self.current.place.told():
                 self.publish(run.parent, "stream", {"name": "stderr", "text": f"[wasm-kernel] {note}\n"})
 
     def _show(self, run: CellRun, event: wire.Event) -> None:
         """Send the guest's output to the front ends. Called on the sandbox's thread."""
         self._outputs.show(event, run.parent, number=run.number, silent=run.silent)
+
+    def _notice(self, *message: Any) -> None:
+        """Publish what belongs to no cell, while none runs. Called on any thread."""
+        if self._running is None:
+            self.publish({}, *message)
 
     def _publish_for_request(self, *message: Any) -> None:
         """Send a message of the host's as part of the request being answered."""

@@ -80,6 +80,10 @@ class MessageLoop(Kernel):
         """The request whose cell is running."""
         return None
 
+    def stays_busy(self) -> Message | None:
+        """What to publish "busy" for again once another request was answered; None: the kernel is idle then."""
+        return self.busy_with()
+
     def answers_at_once(self, message: Message) -> bool:
         """Whether a request is answered while a cell runs."""
         return message["header"]["msg_type"] in _AT_ONCE
@@ -165,9 +169,9 @@ class MessageLoop(Kernel):
             if kind.endswith("_request"):
                 self._wire.send(self.channels.shell, kind.replace("_request", "_reply"), content, message, idents)
         self._publish_status("idle", "shell", message)
-        running = self.busy_with()
-        if running is not None:  # answered during a cell; front ends show the last status they saw
-            self._publish_status("busy", "shell", running)
+        work = self.stays_busy()
+        if work is not None:  # answered during a cell; front ends show the last status they saw
+            self._publish_status("busy", "shell", work)
 
     def _abort_queues(self, subshell_id: str | None = None) -> None:
         """After an error, abort the cells that arrived before its reply was sent, but not those sent after it."""

@@ -48,7 +48,8 @@ class NotebookSession:
     rules: Rules = field(default_factory=Rules)  # the administrator's
     maxima: dict[str, Any] = field(default_factory=dict)  # of limits: the rules', and the configuration's
     notebook: Path | None = None
-    notes: list[str] = field(default_factory=list)  # to show with the next cell
+    notes: list[str] = field(default_factory=list)  # warnings, to show with the next cell
+    news: list[str] = field(default_factory=list)  # the same, when nothing is wrong
     notices: list[Notice] = field(default_factory=list)  # the same, from the hub or the administrator
     refused: str = ""  # why nothing may run here
     temporary: bool = False  # nobody can return to it: deleted at the end if it has no files
@@ -83,16 +84,16 @@ class NotebookSession:
         if age < 0:  # a clock was set back, or another machine's is ahead
             when = f"{snapshot.created_at.astimezone():%Y-%m-%d %H:%M:%S} by the clock of that time"
         lost = history.unsaved()
-        note = f"Continued from {when}, with all variables"
-        if lost is not None and lost != snapshot.metadata.get("number"):  # killed before it could note the snapshot
-            note = (
-                f"The kernel ended while cell [{lost}] was running, {when}. Everything before that cell is "
-                "restored; what it did is lost"
-            )
-        self.notes.append(f"{note}. To start fresh: %session reset")
+        if lost is None or lost == snapshot.metadata.get("number"):  # killed before it could note the snapshot
+            self.news.append(f"Continued from {when}, with all variables. To start fresh: `%session reset`")
+            return
+        self.notes.append(
+            f"The kernel ended while cell [{lost}] was running, {when}. Everything before that cell is restored; "
+            "what it did is lost. To start fresh: %session reset"
+        )
 
     def told(self) -> list[str]:
-        """The notes to show now; each is returned once."""
+        """The warnings to show now; each is returned once."""
         notes, self.notes = self.notes, []
         notices, self.notices = self.notices, []
         if notices:

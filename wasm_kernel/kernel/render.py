@@ -5,10 +5,12 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
+from typing import Any
 
 Row = Sequence[object]
 # JupyterLab gives tables stripes, borders and centred cells; each is overridden where Lab sets it.
 _SIZE = "font-size:var(--jp-code-font-size,13px);color:var(--jp-content-font-color1,inherit)"
+_QUIET = "font-size:var(--jp-code-font-size,13px);color:var(--jp-content-font-color2,inherit)"
 _TABLE = f"border:none;border-collapse:collapse;margin:.3em 0;{_SIZE}"
 _ROW = "background:none;border:none"
 _CELL = "padding:.2em 1.6em .2em 0;text-align:{align};border:none;vertical-align:baseline;max-width:none"
@@ -42,10 +44,16 @@ def escape(value: object) -> str:
     return html.escape(visible(value))
 
 
-def sentence(text: str) -> str:
+def sentence(text: str, style: str = _SIZE) -> str:
     """A line of text in HTML; text between backticks is something to type."""
     marked = _COMMAND.sub(r"<code>\1</code>", escape(text))
-    return f'<div style="{_SIZE}">{marked}</div>'
+    return f'<div style="{style}">{marked}</div>'
+
+
+def aside(text: str) -> dict[str, Any]:
+    """Content of a display: a line that is good to know and no more, with what to type between backticks."""
+    data = {"text/plain": f"[wasm-kernel] {text.replace('`', '')}", "text/html": sentence(text, _QUIET)}
+    return {"data": data, "metadata": {}, "transient": {}}
 
 
 def counted(number: int, noun: str) -> str:

@@ -9,7 +9,7 @@ import sys
 import time
 import types
 
-from . import plots
+from . import function_sources, plots
 
 NO_NETWORK = "no network in the WebAssembly sandbox"
 NO_PROCESS = "no processes in the WebAssembly sandbox: shell commands cannot run here"
@@ -46,6 +46,7 @@ def install():
     sys.meta_path.insert(0, _SslFinder)
     after_import("socket", _socket)
     after_import("inspect", _inspect)
+    after_import("stack_data.core", function_sources.install)
     after_import("queue", lambda m: setattr(m, "SimpleQueue", m._PySimpleQueue))  # the C one blocks on a C lock
     after_import("concurrent.futures.thread", _executor)
     after_import("tqdm.std", lambda m: setattr(m.tqdm, "monitor_interval", 0))  # its monitor is a thread

@@ -179,6 +179,7 @@ class CurrentSession:
             log=self._log,
         )
         runtime.on_quota_short = partial(self.place.notes.append, _QUOTA_SHORT)
+        runtime.on_written = self.place.tell_of_full_disk
         if settings.idle_seconds:
             self._look_whether_idle(runtime)
         return runtime
@@ -224,6 +225,7 @@ class CurrentSession:
         if runtime is not None:
             self._wait_for_rest(runtime)
             runtime.close(take=not self.place.temporary, restarting=restarting)
+            self.history.close()  # the session's next kernel opens it
             self.place.leave(runtime.live)
         elif opening is not None and opening.done() and opening.exception() is None:
             self.place.leave(opening.result().live)

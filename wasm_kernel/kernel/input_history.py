@@ -33,6 +33,8 @@ class History:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
                 self._database = self._connect(str(path))
+            except sqlite3.OperationalError:  # in use, or the disk is full: what is in it stays
+                raise
             except sqlite3.DatabaseError:  # damaged: start a new one
                 path.unlink(missing_ok=True)
                 self._database = self._connect(str(path))
@@ -40,6 +42,16 @@ class History:
 
     def _connect(self, path: str) -> sqlite3.Connection:
         database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=2)
+        try:
+            self._prepare(database)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _prepare(self, database: sqlite3.Connection) -> None:
+        # Nobody else opens it, so the journal's index need not be a mapped file: on a full disk that is a bus error.
+        database.execute("PRAGMA locking_mode=EXCLUSIVE")
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=OFF")
         database.execute(
@@ -51,7 +63,6 @@ class History:
             database.execute("ALTER TABLE history ADD COLUMN unsaved INTEGER")  # made by an earlier version
         self._run = database.execute("SELECT COALESCE(MAX(run), 0) + 1 FROM history").fetchone()[0]
         database.execute("DELETE FROM history WHERE id <= (SELECT MAX(id) FROM history) - ?", (_KEPT,))
-        return database
 
     def add(self, line: int, source: str, *, runs: bool = False) -> int:
         """Record a cell; ``runs``: it is about to run in the guest, and unsaved until `saved`. Its row, or 0."""

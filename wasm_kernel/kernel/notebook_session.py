@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wasm_kernel.errors import ConfigurationError, SessionLocked, WasmKernelError
+from wasm_kernel.host.disk import reserve
 from wasm_kernel.host.disk.locks import SessionLock, lock_session
 from wasm_kernel.host.image import image
 from wasm_kernel.kernel import notebook as notebooks
@@ -34,6 +35,12 @@ from wasm_kernel.sessions.opening import OpenedSession, resume
 from wasm_kernel.sessions.session import LiveSession
 
 _RESTART_PATIENCE = 2.0  # the previous kernel may still be shutting down
+_DISK_FULL = (
+    "The disk with your sessions is full, so checkpoints are not being kept: cells cannot be undone, and variables are "
+    "lost when the kernel ends. Delete what you no longer need: `%prune --older-than 30d` shows old sessions and "
+    "deletes them with --yes, `%session list` shows all, `%session delete ID --yes` deletes one. Checkpoints are taken "
+    "again once there is room"
+)
 
 
 @dataclass
@@ -53,6 +60,7 @@ class NotebookSession:
     notices: list[Notice] = field(default_factory=list)  # the same, from the hub or the administrator
     refused: str = ""  # why nothing may run here
     temporary: bool = False  # nobody can return to it: deleted at the end if it has no files
+    _told_of_full_disk: bool = False
 
     def open(self) -> OpenedSession:
         """Open the session. `ImageMissing` if the image has to be built first."""
@@ -60,6 +68,8 @@ class NotebookSession:
             raise ConfigurationError(self.refused)
         img = image.load()
         self.root = prepared_root(self.root)
+        if not reserve.has_room(self.root):
+            self._tell_of_full_disk()
         found = self._find()
         if found.note:
             self.notes.append(found.note)
@@ -91,6 +101,18 @@ class NotebookSession:
             f"The kernel ended while cell [{lost}] was running, {when}. Everything before that cell is restored; "
             "what it did is lost. To start fresh: %session reset"
         )
+
+    def tell_of_full_disk(self, error: BaseException | None) -> None:
+        """A snapshot was written, or was not: if the disk is full, a line for the next cell. On the writer's thread."""
+        if isinstance(error, OSError) and reserve.is_full(error):
+            self._tell_of_full_disk()
+        elif error is None and self._told_of_full_disk:
+            self._told_of_full_disk = not reserve.has_room(self.root)
+
+    def _tell_of_full_disk(self) -> None:
+        if not self._told_of_full_disk:
+            self._told_of_full_disk = True
+            self.notes.append(_DISK_FULL)
 
     def told(self) -> list[str]:
         """The warnings to show now; each is returned once."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from wasm_kernel.errors import NotAllowed
 from wasm_kernel.host import administrator
-from wasm_kernel.host.disk import locks, removal
+from wasm_kernel.host.disk import locks, removal, reserve
 from wasm_kernel.host.disk.locks import lock_session, state_folder
 from wasm_kernel.host.disk.records import read_record, write_record
 from wasm_kernel.host.durable import sync_file_system, sync_folder
@@ -82,8 +82,10 @@ def repair_session_metadata(
 
 
 def prepared_root(workspace_root: Path | str | None) -> Path:
-    """The workspace root, created if needed."""
-    return workspace_survey.prepare(Path(workspace_root if workspace_root is not None else DEFAULT_WORKSPACE))
+    """The workspace root, created if needed, and ready for the day when its disk is full."""
+    root = workspace_survey.prepare(Path(workspace_root if workspace_root is not None else DEFAULT_WORKSPACE))
+    reserve.keep_ready(root)
+    return root
 
 
 def make_session_folder(root: Path, session_id: str, extra: dict[str, Any], logger: SandboxLogger) -> Path:
@@ -100,6 +102,7 @@ def staged_session(root: Path, session_id: str, extra: dict[str, Any], logger: S
     """
     with _room_for_one(root):  # before it is filled, which may take a while
         pass
+    reserve.make_way(root)
     place = state_folder(root) / "new"
     place.mkdir(exist_ok=True)
     half = place / f"{session_id}.{secrets.token_hex(4)}"

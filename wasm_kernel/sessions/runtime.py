@@ -58,6 +58,7 @@ class SessionRuntime(GuestAccess):
         on_background_event: Gets the output of background tasks: the last cell's `on_event`.
         on_saved: Called on a thread with the serial of the last cell whose effects are in a snapshot now.
         on_quota_short: Called on a thread when snapshots have nearly used up what the administrator allows.
+        on_written: Called on the writer's thread after each snapshot, with the error if it could not be written.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class SessionRuntime(GuestAccess):
         self.on_background_event: OnEvent = lambda event: None
         self.on_saved: Callable[[int], None] = lambda serial: None
         self.on_quota_short: Callable[[], None] = lambda: None
+        self.on_written: Callable[[BaseException | None], None] = lambda error: None
         self._quota = SnapshotQuota(lambda: self.live, self._loop, log, lambda: self.on_quota_short())
         self.moved(opened)
 
@@ -236,6 +238,7 @@ class SessionRuntime(GuestAccess):
 
     def _was_written(self, serial: int, written: Future[Snapshot]) -> None:
         """Writing a snapshot succeeded or failed. On the writer's thread."""
+        self.on_written(written.exception())
         if written.exception() is not None:
             self._changed = True
             return

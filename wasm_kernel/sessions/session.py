@@ -127,6 +127,7 @@ class LiveSession:
 
     def refresh(self, result: SandboxResult, logger: SandboxLogger) -> None:
         """Record that code ran. Never fails the execution; a session without metadata stays without."""
+        self._lock.tell_again()
         try:
             record = read_record(self.folder)
         except BadRecord as e:

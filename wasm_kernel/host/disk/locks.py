@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +45,23 @@ class SessionLock:
 
     path: Path
     _handle: int
+    _facts: dict[str, Any] = field(default_factory=dict)
+    _is_told: bool = False
 
     def tell(self, **facts: Any) -> None:
-        """Write down something about its use, for other processes: `told`."""
+        """Write down something about its use, for other processes: `told`; where the disk is full, later."""
+        self._facts.update(facts)
+        self._is_told = False
         with contextlib.suppress(OSError, ValueError):
-            known = os.pread(self._handle, _MAX_TOLD, 0)
-            text = json.dumps({**json.loads(known), **facts})
-            os.pwrite(self._handle, text.ljust(len(known)).encode(), 0)  # in one go: others read this or the last
+            text = json.dumps(self._facts).encode()
+            # In one go, over all that is there: others read this or the last.
+            written = os.pwrite(self._handle, text.ljust(os.fstat(self._handle).st_size), 0)
+            self._is_told = written >= len(text)
+
+    def tell_again(self) -> None:
+        """Write down what there was no room for."""
+        if not self._is_told:
+            self.tell()
 
     def release(self) -> None:
         """Let others use the session."""
@@ -73,13 +83,15 @@ def lock_session(root: Path, session_id: str, wait: float = 0.0) -> SessionLock:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.ftruncate(handle, 0)
-                os.pwrite(handle, json.dumps({"pid": os.getpid(), "since": time.time()}).encode(), 0)
-                return SessionLock(path, handle)
             except OSError as e:
                 holder = _holder(handle)
                 os.close(handle)
                 if e.errno not in (errno.EAGAIN, errno.EACCES):
                     raise
+            else:
+                lock = SessionLock(path, handle)
+                lock.tell(pid=os.getpid(), since=time.time())
+                return lock
         if time.monotonic() >= end:
             raise SessionLocked(
                 f"session {session_id} is in use by {holder}; close it there, or pass wait=SECONDS to wait for it"

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from wasm_kernel.errors import MountInside
-from wasm_kernel.host.disk import tombstones
+from wasm_kernel.host.disk import reserve, tombstones
 from wasm_kernel.host.disk.locks import forget_lock, gate, is_live, state_folder
 from wasm_kernel.host.disk.packages import INSTALLING, PACKAGES
 from wasm_kernel.host.files import delete_tree
@@ -28,25 +28,38 @@ _OURS = re.compile(re.escape(METADATA_NAME) + r"\.([0-9a-f]{12}|upload-[0-9a-f]{
 class Bin:
     """Where one process puts what it deletes: out of sight, and locked, so that nobody else deletes there too.
 
-    What a killed process leaves in its bin is thrown into the bin of whoever comes next.
+    What a killed process leaves in its bin is thrown into the bin of whoever comes next. On a disk without a block for
+    a bin there is none: then everything is deleted where it is, and a kill meanwhile leaves a part.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        trash = state_folder(root) / "trash"
-        self.path = f"{trash}/{secrets.token_hex(8)}"
-        with gate(root, exclusive=False):  # nobody looks for leftovers between the folder and its lock
+        self.path, self._handle = "", -1
+        try:
+            self._make()
+        except OSError as e:
+            if not reserve.is_full(e):
+                raise
+            with contextlib.suppress(OSError):
+                if reserve.spend(root):
+                    self._make()
+
+    def _make(self) -> None:
+        trash = state_folder(self._root) / "trash"
+        path = f"{trash}/{secrets.token_hex(8)}"
+        with gate(self._root, exclusive=False):  # nobody looks for leftovers between the folder and its lock
             trash.mkdir(exist_ok=True)
-            os.mkdir(self.path)  # noqa: PTH102
-            self._handle = _lock_folder(self.path)
+            os.mkdir(path)  # noqa: PTH102
+            self.path, self._handle = path, _lock_folder(path)
 
     def __enter__(self) -> Bin:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        with contextlib.suppress(OSError):  # what does not go now is a leftover for the next prune
-            delete_tree.remove(self.path)
-        os.close(self._handle)
+        if self.path:
+            with contextlib.suppress(OSError):  # what does not go now is a leftover for the next prune
+                delete_tree.remove(self.path)
+            os.close(self._handle)
 
     def take(self, session_id: str, *, keep_snapshots: bool = False) -> str | None:
         """Move a session's folder here, at once, and what belongs to it; where it is now, or None if there is none.
@@ -61,14 +74,29 @@ class Bin:
             return None
         if not stat.S_ISDIR(info.st_mode):
             raise NotADirectoryError(f"{session_id} is a link or a file, not a folder; it is left alone")
+        going = {n: kind for n, kind in enumerate(BELONGINGS) if not (keep_snapshots and kind == _SNAPSHOTS)}
+        if not self.path:
+            return self._delete_in_place(folder, [self._belonging(kind, session_id) for kind in going.values()])
         target = f"{self.path}/{session_id}"
-        os.rename(folder, target)  # noqa: PTH104
-        for number, kind in enumerate(BELONGINGS):
-            if keep_snapshots and kind == _SNAPSHOTS:
-                continue
+        try:
+            os.rename(folder, target)  # noqa: PTH104
+        except OSError as e:
+            if not reserve.is_full(e):
+                raise
+            return self._delete_in_place(folder, [self._belonging(kind, session_id) for kind in going.values()])
+        for number, kind in going.items():
             with contextlib.suppress(FileNotFoundError):
                 os.rename(self._belonging(kind, session_id), f"{target}.{number}")  # noqa: PTH104 - no id has a dot
         return target
+
+    def _delete_in_place(self, folder: str, belongings: list[str]) -> str:
+        # Metadata goes last: without it a part would pass for a session from before there was metadata.
+        delete_tree.empty(folder, but=METADATA_NAME)
+        delete_tree.remove(folder)
+        for path in belongings:
+            with contextlib.suppress(OSError):
+                delete_tree.remove(path)
+        return folder
 
     def _belonging(self, kind: str, session_id: str) -> str:
         return f"{self._root}/{STATE_FOLDER}/{kind}/{session_id}"
@@ -76,6 +104,8 @@ class Bin:
     def destroy(self, session_id: str) -> None:
         """Delete a session that was taken. What cannot be deleted goes back to its place, if nobody took that."""
         aside = f"{self.path}/{session_id}"
+        if not os.path.lexists(aside):
+            return  # deleted where it was
         try:
             # Without its metadata it would pass for one from before there was metadata, which is never deleted.
             delete_tree.remove(aside, last=METADATA_NAME)
@@ -119,7 +149,12 @@ class Bin:
 
     def _throw_in(self, path: Path) -> None:
         with contextlib.suppress(OSError):
-            os.rename(path, f"{self.path}/{secrets.token_hex(8)}")  # noqa: PTH104
+            if self.path:
+                os.rename(path, f"{self.path}/{secrets.token_hex(8)}")  # noqa: PTH104
+            elif path.is_dir() and not path.is_symlink():
+                delete_tree.remove(path)
+            else:
+                path.unlink()
 
 
 def _names(folder: Path) -> list[str]:

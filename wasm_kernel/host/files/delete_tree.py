@@ -44,11 +44,11 @@ def remove(folder: str | Path, last: str = "", parent: int | None = None) -> Non
             os.unlink(aside)  # noqa: PTH108
 
 
-def empty(folder: str | Path) -> None:
-    """Delete everything in a folder."""
+def empty(folder: str | Path, but: str = "") -> None:
+    """Delete everything in a folder, except the file ``but``."""
     handle = os.open(folder, _FOLDER)
     try:
-        _empty(handle)
+        _empty(handle, but)
     finally:
         os.close(handle)
 
@@ -87,17 +87,54 @@ def _flatten(folder: int, top: int) -> None:
     for entry in found:
         if entry.is_dir(follow_symlinks=False):
             try:
-                os.rename(entry.name, secrets.token_hex(12), src_dir_fd=folder, dst_dir_fd=top)
+                _move_up(entry.name, folder, top)
             except PermissionError:  # it, or what holds it, is read-only
                 os.fchmod(folder, 0o700)
                 os.chmod(entry.name, 0o700, dir_fd=folder)
-                os.rename(entry.name, secrets.token_hex(12), src_dir_fd=folder, dst_dir_fd=top)
+                _move_up(entry.name, folder, top)
             except OSError as e:
                 if e.errno in (errno.EBUSY, errno.EXDEV):
                     raise MountInside(f"another file system is mounted at {entry.name!r}; unmount it first") from None
                 raise
         else:
             _unlink(entry.name, folder)
+
+
+def _move_up(name: str, folder: int, top: int) -> None:
+    while True:
+        try:
+            os.rename(name, secrets.token_hex(12), src_dir_fd=folder, dst_dir_fd=top)
+        except FileNotFoundError:  # it was the last leaf
+            return
+        except OSError as e:
+            if e.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            # One more name at the top needs a block: free those of a folder, which ext4 gives back with the next sync.
+            _delete_a_leaf(name, folder)
+            os.fsync(top)
+        else:
+            return
+
+
+def _delete_a_leaf(name: str, folder: int) -> None:
+    """Delete the first folder without folders that is found below one, or that one."""
+    above, here = os.dup(folder), _open(name, folder)
+    try:
+        while True:
+            with os.scandir(here) as entries:
+                found = list(entries)
+            inner = next((entry.name for entry in found if entry.is_dir(follow_symlinks=False)), None)
+            if inner is None:
+                break
+            deeper = _open(inner, here)
+            os.close(above)
+            above, here, name = here, deeper, inner
+        for entry in found:
+            _unlink(entry.name, here)
+        os.rmdir(name, dir_fd=above)
+    finally:
+        os.close(above)
+        os.close(here)
 
 
 def _unlink(name: str, folder: int) -> None:

@@ -76,7 +76,6 @@ class LiveGuest:
         self.state = GuestState(img.rest)
         self.instance: Instance | None = None
         self.files = GuestFiles(folder, scratch.make(), in_session=in_session)
-        scratch.furnish(self.files.scratch)
         self._request = b""
         self._capture: OutputBuffer | None = None
         self._scrubbing = False

@@ -1,12 +1,13 @@
 """Scratch folders: what each guest sees as /tmp. They go when their sandbox closes, or after their process died.
 
-All of a process's folders are in one, with a lock held while the process lives. Whoever makes the next one deletes
-those whose lock is free.
+All of a process's folders at a place are in one, with a lock held while the process lives. Whoever makes the next
+one deletes those whose lock is free.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -19,15 +20,31 @@ from wasm_kernel.host.files import delete_tree
 _PREFIX = "wasm-kernel-scratch-"
 _FOLDER_PREFIX = "tmp-"
 _LOCK = "lock"
+_MEMORY = Path("/dev/shm")  # where there is no room for temporary files
 _guard = threading.Lock()
-_mine: Path | None = None
+_mine: dict[Path, tuple[Path, int]] = {}  # for each place, this process's folder there, and the handle that locks it
 _mine_pid = 0
-_handle = -1
 
 
 def make() -> Path:
-    """A new, empty scratch folder."""
-    return Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=_process_folder()))
+    """A new, empty scratch folder, with the folders a guest's /tmp must have; on a full disk it is in memory."""
+    try:
+        return _make_in(Path(tempfile.gettempdir()))
+    except OSError as e:
+        # Python finds no folder for temporary files (ENOENT) where it cannot write to any.
+        if e.errno not in (errno.ENOSPC, errno.EDQUOT, errno.ENOENT) or not _MEMORY.is_dir():
+            raise
+        return _make_in(_MEMORY)
+
+
+def _make_in(place: Path) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=_process_folder(place)))
+    try:
+        furnish(folder)
+    except OSError:
+        remove(folder)
+        raise
+    return folder
 
 
 def of_another(told: object) -> Path | None:
@@ -50,14 +67,15 @@ def of_another(told: object) -> Path | None:
 
 
 def remove(folder: Path) -> None:
-    """Delete a scratch folder, and the process's when it was the last."""
-    global _mine, _handle
+    """Delete a scratch folder, and the process's there when it was the last."""
     _discard(folder)
     with _guard:
-        if _mine is not None and _mine_pid == os.getpid() and [p.name for p in _mine.iterdir()] == [_LOCK]:
-            _discard(_mine)
-            os.close(_handle)
-            _mine, _handle = None, -1
+        place = folder.parent.parent
+        mine, handle = _mine.get(place, (None, -1))
+        if mine is not None and _mine_pid == os.getpid() and [p.name for p in mine.iterdir()] == [_LOCK]:
+            _discard(mine)
+            os.close(handle)
+            del _mine[place]
 
 
 def empty(folder: Path) -> None:
@@ -71,21 +89,26 @@ def _discard(folder: Path) -> None:
         delete_tree.remove(folder)
 
 
-def _process_folder() -> Path:
-    global _mine, _mine_pid, _handle
+def _process_folder(place: Path) -> Path:
+    global _mine_pid
     with _guard:
-        if _mine is None or _mine_pid != os.getpid():
-            place = Path(tempfile.gettempdir())
+        if _mine_pid != os.getpid():  # a forked child makes its own
+            _mine.clear()
+            _mine_pid = os.getpid()
+        if place not in _mine:
             _sweep(place)
-            while True:
-                folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
-                handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                fcntl.flock(handle, fcntl.LOCK_EX)
-                if os.fstat(handle).st_nlink:
-                    break
-                os.close(handle)  # swept between the folder and its lock
-            _mine, _mine_pid, _handle = folder, os.getpid(), handle
-        return _mine
+            _mine[place] = _new_folder(place)
+        return _mine[place][0]
+
+
+def _new_folder(place: Path) -> tuple[Path, int]:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return folder, handle
+        os.close(handle)  # swept between the folder and its lock
 
 
 def _sweep(place: Path) -> None:

@@ -22,6 +22,7 @@ from wasm_kernel.host.store.packs import BadPack, Place, pack_names, possible, r
 _VERSION = 1
 _TIMEOUT = 20.0
 _BATCH = 500
+_ROOM = 1 << 20  # free bytes on the disk without which its file is not used
 _FILE = re.compile(r"index-([0-9]{1,9})\.sqlite\Z")
 _UNUSABLE = {
     sqlite3.SQLITE_BUSY,
@@ -113,6 +114,9 @@ class ChunkIndex:
             for attempt in range(3):
                 path = self._newest()
                 try:
+                    if not self._has_room() and not (self._open and self._open[1] is None):
+                        self.close()
+                        self._open_memory()
                     if self._open is None:
                         self._open_file(path)
                     assert self._open
@@ -125,6 +129,14 @@ class ChunkIndex:
                     else:
                         self._open_memory()
             raise AssertionError("a database in memory fails")
+
+    def _has_room(self) -> bool:
+        """Sqlite maps a file that belongs to its journal: writing there on a full disk can be a bus error."""
+        try:
+            found = os.statvfs(self._folder)
+        except OSError:
+            return True  # there is no store yet
+        return found.f_bavail * found.f_frsize > _ROOM
 
     def _numbers(self) -> list[int]:
         with contextlib.suppress(FileNotFoundError):

@@ -12,6 +12,7 @@ from wasm_kernel.model.records import is_uuid
 
 METADATA_NAME = ".metadata.json"
 STATE_FOLDER = ".wasm-kernel"
+TASKS = "tasks"  # in it: what is kept of the REST API's tasks
 HIDDEN = (METADATA_NAME, STATE_FOLDER)  # guests never see names that begin like this, in any folder: `interposer`
 
 _UUID_LENGTH = 36

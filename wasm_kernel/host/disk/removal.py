@@ -17,11 +17,11 @@ from wasm_kernel.host.disk.locks import forget_lock, gate, is_live, state_folder
 from wasm_kernel.host.disk.packages import INSTALLING, PACKAGES
 from wasm_kernel.host.files import delete_tree
 from wasm_kernel.host.files.workspace_survey import METADATA_NAME
-from wasm_kernel.model.names import STATE_FOLDER
+from wasm_kernel.model.names import STATE_FOLDER, TASKS
 
 # Folders below the state folder that hold a folder per session, named by its id: they go with it.
 _SNAPSHOTS = "snapshots/manifests"
-BELONGINGS = (PACKAGES, "history", _SNAPSHOTS)
+BELONGINGS = (PACKAGES, "history", _SNAPSHOTS, TASKS)
 _OURS = re.compile(re.escape(METADATA_NAME) + r"\.([0-9a-f]{12}|upload-[0-9a-f]{16})\Z")
 
 

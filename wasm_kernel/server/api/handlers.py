@@ -109,7 +109,7 @@ class TasksHandler(ApiHandler):
         query = self.query("listTasks")
         sandboxes = await self.api.sandboxes()
         await sandboxes.check(sandbox_id, change=False)
-        self.answer(page(sandboxes.tasks(sandbox_id), query, lambda task: task.summary()))
+        self.answer(page(await sandboxes.tasks(sandbox_id), query, lambda task: task))
 
     @web.authenticated
     @_may_execute
@@ -131,7 +131,7 @@ class TaskHandler(ApiHandler):
         """The task; a `Problem` if there is none."""
         sandboxes = await self.api.sandboxes()
         await sandboxes.check(sandbox_id, change=False)
-        return sandboxes.task(sandbox_id, task_id)
+        return await sandboxes.task(sandbox_id, task_id)
 
     @web.authenticated
     @authorized

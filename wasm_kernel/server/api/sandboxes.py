@@ -18,6 +18,8 @@ from wasm_kernel.server.api import sandbox_slot, views
 from wasm_kernel.server.api.openapi import DELETED
 from wasm_kernel.server.api.pool import Pool
 from wasm_kernel.server.api.sandbox_slot import SandboxSlot, no_sandbox
+from wasm_kernel.server.api.stored_tasks import summary_of, task_of
+from wasm_kernel.server.api.task_store import TaskStore
 from wasm_kernel.server.api.tasks import Task
 from wasm_kernel.server.problems import Problem
 from wasm_kernel.sessions.catalog import discard_session
@@ -33,6 +35,7 @@ class Sandboxes:
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
+        self._store = TaskStore(pool.root)
         self._background: set[asyncio.Task[None]] = set()
 
     # ---- looking
@@ -62,18 +65,26 @@ class Sandboxes:
             return False, False
         return (self.pool.root / session_id).is_dir(), tombstones.read(self.pool.root, session_id) is not None
 
-    def tasks(self, session_id: str) -> list[Task]:
-        """The remembered tasks of a sandbox, newest first."""
+    async def tasks(self, session_id: str) -> list[dict[str, Any]]:
+        """The remembered tasks of a sandbox in short, newest first: of this server, and of those before it."""
         held = self.pool.held.get(session_id)
-        return list(reversed(held.tasks.values())) if held is not None else []
+        here = dict(reversed(held.tasks.items())) if held is not None else {}
+        stored = await self.pool.in_thread(self._store.records, session_id)
+        earlier = [summary_of(session_id, found.task_id, found) for found in stored if found.task_id not in here]
+        return [*(task.summary() for task in here.values()), *earlier]
 
-    def task(self, session_id: str, task_id: str) -> Task:
+    async def task(self, session_id: str, task_id: str) -> Task:
         """One of them."""
         held = self.pool.held.get(session_id)
-        found = held.tasks.get(task_id) if held is not None else None
+        here = held.tasks.get(task_id) if held is not None else None
+        if here is not None:
+            return here
+        found = await self.pool.in_thread(self._store.task, session_id, task_id)
         if found is None:
             raise Problem(404, f"sandbox {session_id} has no task {task_id[:40]!r}, or it is no longer remembered")
-        return found
+        if summary_of(session_id, task_id, found)["state"] == "running":
+            raise Problem(409, f"task {task_id} runs in another server; ask that one, or wait for its end")
+        return task_of(session_id, task_id, found)
 
     # ---- creating
 
@@ -119,8 +130,9 @@ class Sandboxes:
             assert runtime is not None
             if fresh and was_open:
                 await runtime.reset()
-            task = held.task = Task(session_id, code)
-            held.tasks[task.task_id] = task
+            task = Task(session_id, code)
+            task.log = await pool.in_thread(self._store.begin, session_id, task.task_id, task.summary())
+            held.task = held.tasks[task.task_id] = task
             held.rests = True
             self._in_background(self._run(held, runtime, task, code))
             return task
@@ -139,8 +151,10 @@ class Sandboxes:
                 self.pool.log.error("wasm_kernel: a task failed", exc_info=e)
                 text = "something went wrong; see the server's log"
             ended = Outcome(OutcomeKind.CRASHED, type(e).__name__, text, state_lost=True), None
+        with contextlib.suppress(RuntimeError):  # the server has stopped
+            await self.pool.in_thread(task.conclude, *ended)
         held.task, held.used = None, time.monotonic()
-        task.end(*ended)
+        task.end()
         self._forget_old_tasks(held)
         async with self.pool.using(held.session_id):
             if held.runtime is runtime and held.task is None:  # else the next one's end saves both
@@ -168,9 +182,9 @@ class Sandboxes:
     async def interrupt(self, session_id: str, task_id: str) -> Task:
         """Raise KeyboardInterrupt in a task, if it runs."""
         await self.check(session_id, change=True)
-        task = self.task(session_id, task_id)
-        held = self.pool.held[session_id]
-        if held.task is task and held.runtime is not None:
+        task = await self.task(session_id, task_id)
+        held = self.pool.held.get(session_id)
+        if held is not None and held.task is task and held.runtime is not None:
             held.runtime.sandbox.interrupt()
         return task
 

@@ -1,6 +1,7 @@
 """One task: code that runs in a sandbox, and its events, kept as lines of JSON up to a limit.
 
-Events come on the sandbox's thread; everything else here happens on the server's event loop.
+Events come on the sandbox's thread; everything else here happens on the server's event loop. `task_store` keeps tasks
+on the disk; one that comes from there has ended.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import threading
 import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -17,6 +19,7 @@ from wasm_kernel.guest import wire
 from wasm_kernel.model.names import text_of
 from wasm_kernel.model.outcome import Outcome, SandboxResult
 from wasm_kernel.model.records import format_time
+from wasm_kernel.server.api.task_store import TaskLog
 from wasm_kernel.server.api.values import as_json
 
 MAX_BYTES = 16 << 20  # of one task's events
@@ -24,24 +27,36 @@ _PER_EVENT = 64  # bytes that Python itself needs
 _BATCH = 256  # events sent at once
 _MOST_FILES = 1000  # names
 _ALIVE_EVERY = 15.0  # seconds
-_SHOWN_CODE = 500
+SHOWN_CODE = 500
+# What is said of a task that nothing is known of.
+NO_FACTS: dict[str, Any] = {
+    "exit_code": 1,
+    "duration_seconds": 0.0,
+    "memory_bytes": 0,
+    "execution_count": 0,
+    "files_created": [],
+    "files_modified": [],
+    "files_deleted": [],
+}
 
 
 class Task:
     """Code that runs, or ran, in a sandbox."""
 
-    def __init__(self, sandbox_id: str, code: str) -> None:
-        self.task_id, self.sandbox_id = str(uuid.uuid4()), sandbox_id
+    def __init__(self, sandbox_id: str, code: str, task_id: str = "") -> None:
+        self.task_id, self.sandbox_id = task_id or str(uuid.uuid4()), sandbox_id
+        self.log: TaskLog | None = None
         self.created_at, self.ended_at = datetime.now(UTC), None  # type: datetime, datetime | None
         self.size = 0
         self.truncated = False
-        self._code = code[:_SHOWN_CODE]
+        self._code = code[:SHOWN_CODE]
         self._lines: list[bytes] = []
         self._outcome: dict[str, Any] | None = None
         self._facts: dict[str, Any] = {}
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
         self._told = False  # the loop has been notified
+        self._guard = threading.Lock()
         self._done = asyncio.Event()
 
     @property
@@ -62,27 +77,25 @@ class Task:
                     self._loop.call_soon_threadsafe(self._tell)
 
     def _add(self, said: dict[str, Any], *, last: bool = False) -> None:
-        line = as_json({"seq": len(self._lines) + 1, **said}) + b"\n"
-        if not last and self.size + len(line) + _PER_EVENT > MAX_BYTES:
-            self.truncated = True
-            line = as_json({"seq": len(self._lines) + 1, "type": "truncated", "max_bytes": MAX_BYTES}) + b"\n"
-        self.size += len(line) + _PER_EVENT
-        self._lines.append(line)
+        with self._guard:
+            number = {"seq": len(self._lines) + 1}
+            line = as_json({**number, **said}) + b"\n"
+            if not last and self.size + len(line) + _PER_EVENT > MAX_BYTES:
+                self.truncated = True
+                line = as_json({**number, "type": "truncated", "max_bytes": MAX_BYTES}) + b"\n"
+            self.size += len(line) + _PER_EVENT
+            self._lines.append(line)
+        if self.log is not None:
+            self.log.add(line, last=last)
 
     def _tell(self) -> None:
         self._told = False
         self._news.set()
         self._news = asyncio.Event()
 
-    def end(self, outcome: Outcome, result: SandboxResult | None) -> None:
-        """Note its end."""
-        self._outcome = {
-            "kind": outcome.kind.value,
-            "cause": outcome.cause,
-            "message": outcome.message,
-            "next_step": outcome.next_step,
-            "state_lost": outcome.state_lost,
-        }
+    def conclude(self, outcome: Outcome, result: SandboxResult | None) -> None:
+        """Note what came of it, on the disk too: for a thread. Then `end` it."""
+        self._outcome = outcome_in_json(outcome)
         found = result or SandboxResult(success=False, outcome=outcome, exit_code=1)
         self._facts = {
             "exit_code": found.exit_code,
@@ -97,9 +110,25 @@ class Task:
             # Also where its own event came too late to be kept.
             self._facts["error"] = {"name": found.error.name[:200], "value": found.error.value[:2000], "traceback": []}
         self._add({"type": "done", "outcome": self._outcome, **self._facts}, last=True)
+        if self.log is not None:
+            self.log.end({**self.summary(), "ended_at": format_time(datetime.now(UTC))})
+
+    def end(self) -> None:
+        """Tell everybody who waits that it has ended."""
         self.ended_at = datetime.now(UTC)
         self._done.set()
         self._tell()
+
+    # ---- from the disk
+
+    def keep(self, event: dict[str, Any]) -> None:
+        """Keep an event that was stored."""
+        self._add({name: value for name, value in event.items() if name != "seq"}, last=event.get("type") == "done")
+
+    def ended(self, ended_at: datetime, outcome: dict[str, Any], facts: dict[str, Any]) -> None:
+        """Note that it has ended, long ago."""
+        self.ended_at, self._outcome, self._facts = ended_at, outcome, facts
+        self._done.set()
 
     async def wait(self, seconds: float) -> bool:
         """Wait for its end; return whether it has ended."""
@@ -158,6 +187,17 @@ class Task:
             elif kind == "error":
                 found["error"] = {"name": said["ename"], "value": said["evalue"], "traceback": said["traceback"]}
         return {**{name: "".join(parts) for name, parts in texts.items()}, **found}
+
+
+def outcome_in_json(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as the API shows it."""
+    return {
+        "kind": outcome.kind.value,
+        "cause": outcome.cause,
+        "message": outcome.message,
+        "next_step": outcome.next_step,
+        "state_lost": outcome.state_lost,
+    }
 
 
 def _names(paths: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import select
 import signal
 import socket
 import time
@@ -106,12 +107,6 @@ def _ended(pid: int) -> bool:
     handle = os.pidfd_open(pid)
     try:
         signal.pidfd_send_signal(handle, signal.SIGTERM)
-        end = time.monotonic() + _PATIENCE
-        while time.monotonic() < end:
-            signal.pidfd_send_signal(handle, 0)
-            time.sleep(0.01)
-    except ProcessLookupError:
-        return True
+        return bool(select.select([handle], [], [], _PATIENCE)[0])
     finally:
         os.close(handle)
-    return False

@@ -133,7 +133,7 @@ def test_exit_codes(host: Place, start: Start) -> None:
     process.send_signal(signal.SIGTERM)  # nobody there: as of a Popen
 
 
-_REQUESTER = """
+REQUESTER = """
 import sys, time
 from jupyter_client.manager import KernelManager
 manager = KernelManager(kernel_name="wasm")
@@ -145,7 +145,7 @@ time.sleep(600)
 
 def test_a_kernel_whose_requester_is_killed_closes_its_session(host: Place, tmp_path: Path) -> None:
     log = (tmp_path / "log").open("w")
-    command = [sys.executable, "-c", _REQUESTER]
+    command = [sys.executable, "-c", REQUESTER]
     with subprocess.Popen(command, env=host.environ, stdout=subprocess.PIPE, stderr=log, text=True) as requester:
         assert requester.stdout is not None
         kind, pid = requester.stdout.readline().split()

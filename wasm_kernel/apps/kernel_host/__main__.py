@@ -26,6 +26,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # what was inherited; every kernel would have it
     if os.fork():  # whoever started this waits for it, and the host is to be nobody's child
         os._exit(0)
     sys.exit(main())

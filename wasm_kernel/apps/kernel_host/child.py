@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -103,11 +104,13 @@ def _become(connection: socket.socket, asked_the_right_one: bool, environ: dict[
 
 
 def _streams_anew() -> None:
-    """How they are buffered depends on what they lead to."""
-    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+    """The standard streams, as a new Python makes them: how they are buffered depends on what they lead to."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
         old = getattr(sys, name)
-        buffering = 1 if name == "stderr" or os.isatty(number) else -1
-        new = open(number, mode, buffering, encoding=old.encoding, errors=old.errors, closefd=False)  # noqa: SIM115
+        through = bool(old.write_through)  # PYTHONUNBUFFERED, which a host shares with its kernels
+        raw = open(number, "wb" if number else "rb", 0 if through and number else -1, closefd=False)  # noqa: SIM115
+        by_line = not through and (name == "stderr" or os.isatty(number))
+        new = io.TextIOWrapper(raw, old.encoding, old.errors, "\n" if number else None, by_line, through)
         setattr(sys, name, new)
         setattr(sys, f"__{name}__", new)
 

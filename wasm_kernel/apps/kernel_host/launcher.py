@@ -23,13 +23,13 @@ _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "S
 
 def main() -> int:
     """Run a kernel until it is shut down; its exit status."""
-    arguments = sys.argv[1:]
+    arguments, parent = sys.argv[1:], os.getppid()
     if "-f" in arguments[:-1] and sys.orig_argv[1:4] == protocol.OPTIONS and address.wanted(os.environ):
         connection = _asked(arguments)
         if connection is not None:
             pid = _kernel(connection)
             if pid is not None:
-                return _stand_for(pid, connection)
+                return _stand_for(pid, connection, parent)
             connection.close()
     from wasm_kernel.apps import kernel_app
 
@@ -70,7 +70,7 @@ def _kernel(connection: _socket.socket) -> int | None:
     return int(line[7:]) if line.startswith(b"kernel ") else None
 
 
-def _stand_for(pid: int, connection: _socket.socket) -> int:
+def _stand_for(pid: int, connection: _socket.socket, parent: int) -> int:
     """Pass signals on to the kernel, and end as it does."""
     kernel = os.pidfd_open(pid)
 
@@ -84,7 +84,7 @@ def _stand_for(pid: int, connection: _socket.socket) -> int:
         number = getattr(signal, name)
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, pass_on)
-    status = _status_at_end(connection, lambda: pass_on(signal.SIGTERM, None))
+    status = _status_at_end(connection, parent, lambda: pass_on(signal.SIGTERM, None))
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         if number not in (signal.SIGKILL, signal.SIGSTOP):
@@ -93,16 +93,15 @@ def _stand_for(pid: int, connection: _socket.socket) -> int:
     os._exit(os.waitstatus_to_exitcode(status))
 
 
-def _status_at_end(connection: _socket.socket, terminate: Callable[[], None]) -> int:
+def _status_at_end(connection: _socket.socket, parent: int, terminate: Callable[[], None]) -> int:
     """Wait for the kernel's end, and terminate it when this process's parent is gone; its status as of `os.waitpid`."""
-    parent: int | None = os.getppid()
     connection.settimeout(_PARENT)
     while True:
         try:
             line = connection.recv(4096)
         except TimeoutError:
-            if parent is not None and os.getppid() != parent:
-                parent = None
+            if os.getppid() != parent:
+                parent = os.getppid()  # once
                 terminate()
             continue
         except OSError:

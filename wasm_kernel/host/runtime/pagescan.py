@@ -37,6 +37,8 @@ _pagemap_pid = 0
 def _pagemap_of_this_process() -> int:
     global _pagemap_fd, _pagemap_pid
     if _pagemap_pid != os.getpid():  # after a fork the old one still shows the parent
+        if _pagemap_fd >= 0:
+            os.close(_pagemap_fd)
         _pagemap_fd, _pagemap_pid = _pagemap(), os.getpid()
     return _pagemap_fd
 

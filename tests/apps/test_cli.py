@@ -138,7 +138,7 @@ def _documented() -> dict[str, set[str]]:
     """The commands of docs/command-line.md, and the options that are named with each."""
     text = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
     rows = re.findall(r"^\| `(wasm-kernel(?: [a-z]+)+)(.*?)` \|", text, re.MULTILINE)
-    return {command: set(re.findall(r"--[a-z-]+", rest)) for command, rest in rows}
+    return {command: set(re.findall(r"--[a-z0-9-]+", rest)) for command, rest in rows}
 
 
 def test_every_command_and_option_is_in_the_docs_and_no_other() -> None:

@@ -11,11 +11,10 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from wasm_kernel import __version__
-from wasm_kernel.apps import cli_config, cli_sessions, cli_snapshots, completion, host_commands
-from wasm_kernel.apps.cli_output import complain, console, plainly, show_json, table
+from wasm_kernel.apps import cli_config, cli_image, cli_sessions, cli_snapshots, completion, host_commands
+from wasm_kernel.apps.cli_output import complain, console, plainly
 from wasm_kernel.apps.cli_parser import (
     DONE,
     EXIT_CODES,
@@ -87,32 +86,14 @@ def _parser() -> argparse.ArgumentParser:
     place.add_argument("--sys-prefix", action="store_true", help="into this Python's environment")
     place.add_argument("--prefix", metavar="P", help="into P/share/jupyter/kernels")
     install.add_argument("--name", default="wasm", metavar="N", help="the kernel's name (default: wasm)")
-    install.add_argument("--no-image", action="store_true", help="do not build the image now")
+    origin = install.add_mutually_exclusive_group()
+    origin.add_argument("--no-image", action="store_true", help="do not build the image now")
+    origin.add_argument(
+        "--image", metavar="FILE", help="take the image from a pack (`image pack`): a file or an address"
+    )
+    cli_image.add_hash(install, "--image-sha256")
 
-    image = add(commands, "image", None, "The image sandboxes start from.")
-    parts = image.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    build = add(parts, "build", image_build_command, "Build the missing parts of the image.")
-    build.add_argument("--metered", action="store_true", help="also build the variant that counts fuel")
-    build.add_argument("--force", action="store_true", help="rebuild everything")
-    build.add_argument("--json", action="store_true", help="report progress as JSON lines")
-    add(
-        parts,
-        "info",
-        image_info_command,
-        "Show what the image is made of.",
-        shape='{"key": "5ba2…", "cache": "/home/ada/.cache/wasm-kernel", "parts": [\n'
-        '  {"part": "base", "key": "5ba2…", "built": true, "bytes": 1024,\n   "path": "/home/ada/…"}]}',
-    )
-    clean = add(
-        parts,
-        "clean",
-        image_clean_command,
-        "Delete images that this version does not use.",
-        shape='{"dry_run": false, "deleted": [\n  {"part": "base", "key": "5ba2…", "bytes": 1024}],\n'
-        ' "reclaimed_bytes": 1024}',
-    )
-    clean.add_argument("--all", action="store_true", help="also the image this version uses")
-    clean.add_argument("--dry-run", action="store_true", help="only show what would be deleted")
+    cli_image.register(commands)
 
     doctor = add(
         commands,
@@ -152,82 +133,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def install_command(options: argparse.Namespace) -> int:
     """Build the image, register the kernelspec."""
-    from wasm_kernel.apps import kernelspec
+    from wasm_kernel.apps import image_commands, kernelspec
 
-    if not options.no_image:
-        _build(metered=False, force=False, as_json=False)
+    if options.image is not None:
+        image_commands.unpack(options.image, options.image_sha256)
+    elif not options.no_image:
+        image_commands.build(metered=False, force=False, as_json=False)
     where = kernelspec.install(
         name=options.name, user=options.user, sys_prefix=options.sys_prefix, prefix=options.prefix
     )
     print(f"Installed the kernel {options.name!r} in {where}")
     return DONE
-
-
-def image_build_command(options: argparse.Namespace) -> int:
-    """Build the image."""
-    _build(metered=options.metered, force=options.force, as_json=options.json)
-    return DONE
-
-
-def _build(*, metered: bool, force: bool, as_json: bool) -> None:
-    from wasm_kernel.host.image import build, image
-    from wasm_kernel.sessions import build_progress
-
-    if not force and image.is_built(metered=metered):
-        if not as_json:
-            print("The image is built.")
-        return
-    if as_json:
-        build.build(lambda p: print(json.dumps(asdict(p)), flush=True), metered=metered, force=force)
-        return
-    with build_progress.shown() as update:
-        build.build(update, metered=metered, force=force)
-    print("The image is ready.")
-
-
-def image_info_command(options: argparse.Namespace) -> int:
-    """Show the image's parts."""
-    from wasm_kernel.host.image import cache, image
-
-    parts = image.parts()
-    rows: list[dict[str, Any]] = []
-    named = [(e.kind, e) for e in parts.all()] + [(f"{e.kind}, metered", e) for e in parts.metered()]
-    for name, entry in named:
-        built = entry.manifest() is not None
-        size = cache.folder_bytes(entry.path) if built else 0
-        rows.append({"part": name, "key": entry.key, "built": built, "bytes": size, "path": str(entry.path)})
-    if options.json:
-        print(json.dumps({"key": parts.base.key, "cache": str(cache.cache_root()), "parts": rows}, indent=2))
-    else:
-        table(
-            ["part", "key", "built", "size"],
-            [[r["part"], r["key"], "yes" if r["built"] else "no", _size(r["bytes"])] for r in rows],
-            title=f"Image {parts.base.key} in {cache.cache_root()}",
-            numbers=(3,),
-        )
-    return DONE if all(r["built"] for r in rows if not r["part"].endswith("metered")) else NOTHING
-
-
-def image_clean_command(options: argparse.Namespace) -> int:
-    """Delete images that are not in use."""
-    from wasm_kernel.host.image import cache, image
-
-    parts = image.parts()
-    keep = set() if options.all else {*parts.all(), *parts.metered()}
-    kinds = dict.fromkeys(entry.kind for entry in parts.all())
-    doomed = [e for kind in kinds for e in cache.entries(kind) if e not in keep]
-    deleted: list[dict[str, Any]] = []
-    for entry in doomed:
-        size = cache.folder_bytes(entry.path) if options.dry_run else cache.remove(entry)
-        deleted.append({"part": entry.kind, "key": entry.key, "bytes": size})
-        if not options.json:
-            print(f"{'Would delete' if options.dry_run else 'Deleted'} {entry.kind}/{entry.key}, {_size(size)}")
-    total = sum(d["bytes"] for d in deleted)
-    if options.json:
-        show_json({"dry_run": options.dry_run, "deleted": deleted, "reclaimed_bytes": total})
-    else:
-        print(f"{_size(total)} in all" if doomed else "Nothing to delete.")
-    return DONE if doomed else NOTHING
 
 
 def doctor_command(options: argparse.Namespace) -> int:

@@ -32,8 +32,8 @@ def register(commands: Any) -> None:
         "host",
         None,
         "The process that new kernels are forked from.",
-        more="One per user, Python and image; the first kernel starts it, and it ends by itself\n"
-        "when it was idle for a while. WASM_KERNEL_HOST=0 does without.",
+        more="One per user, Python and image; the first kernel starts it, and it ends by\n"
+        "itself when it was idle for a while. WASM_KERNEL_HOST=0 does without.",
     )
     parts = host.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add(parts, "status", status_command, "Show the hosts that run, and their kernels.", shape=_SHAPE)

@@ -68,9 +68,9 @@ class Builder:
     def run(self) -> None:
         """Build what is missing. A second process waits for the first and then finds it done."""
         with build_lock(self._waiting) as self._board:
-            steps = [
-                (entry, make, name) for entry, make, name in self._plan() if self._force or entry.manifest() is None
-            ]
+            steps = [step for step in self._plan() if self._force or step[0].manifest() is None]
+            if not any(entry in self._made_of_runtime() for entry, _, _ in steps):
+                steps = [step for step in steps if step[0] != self._parts.runtime]
             for index, (entry, make, name) in enumerate(steps):
                 self._at = (name, index + 1, len(steps))
                 started = time.monotonic()
@@ -93,6 +93,9 @@ class Builder:
             plan.append((which.metered_filter, lambda folder: self._filter(folder, metered=True), "interposer"))
             plan.append((which.metered_code, lambda folder: self._compile(folder, metered=True), "compile metered"))
         return plan
+
+    def _made_of_runtime(self) -> tuple[Entry, ...]:
+        return self._parts.code, self._parts.metered_code, self._parts.library
 
     # ---- progress
 

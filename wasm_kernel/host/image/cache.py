@@ -112,10 +112,14 @@ class Entry:
         if self.manifest() is None:
             return [MANIFEST]
         try:
-            digests = json.loads((self.path / DIGESTS).read_bytes())
+            digests = self.digests()
         except (OSError, ValueError):
             return [DIGESTS]
         return [name for name, digest in digests.items() if _digest(self.path / name) != digest]
+
+    def digests(self) -> dict[str, str]:
+        """The SHA-256 that each of its files had when it was built."""
+        return dict(json.loads((self.path / DIGESTS).read_bytes()))
 
     def build(self, make: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
         """Make the entry anew. ``make`` fills a folder and returns facts for the manifest."""

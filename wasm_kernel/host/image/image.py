@@ -91,8 +91,8 @@ class Parts:
     base: Entry
 
     def all(self) -> Iterator[Entry]:
-        """Those every sandbox needs."""
-        yield from (self.runtime, self.library, self.site, self.code, self.filter, self.base)
+        """Those every sandbox needs. `runtime` is not among them: the others are made of it."""
+        yield from (self.library, self.site, self.code, self.filter, self.base)
 
     def metered(self) -> Iterator[Entry]:
         """Those a sandbox with a fuel budget needs as well."""

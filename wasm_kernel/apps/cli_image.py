@@ -1,0 +1,75 @@
+"""The parsers of `wasm-kernel image …`; the commands are in `image_commands`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wasm_kernel.apps.cli_parser import Parser, add, add_target, imported_when_run
+
+
+def register(commands: Any) -> None:
+    """Add the commands to a parser."""
+    image = add(commands, "image", None, "The image sandboxes start from.")
+    parts = image.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    made = add(
+        parts,
+        "build",
+        imported_when_run("image_commands", "build_command"),
+        "Build the missing parts of the image.",
+    )
+    made.add_argument("--metered", action="store_true", help="also build the variant that counts fuel")
+    made.add_argument("--force", action="store_true", help="rebuild everything")
+    made.add_argument("--json", action="store_true", help="report progress as JSON lines")
+
+    add(
+        parts,
+        "info",
+        imported_when_run("image_commands", "info_command"),
+        "Show what the image is made of.",
+        shape='{"key": "5ba2…", "cache": "/home/ada/.cache/wasm-kernel", "parts": [\n'
+        '  {"part": "base", "key": "5ba2…", "built": true, "bytes": 1024,\n   "path": "/home/ada/…"}]}',
+    )
+
+    made = add(
+        parts,
+        "clean",
+        imported_when_run("image_commands", "clean_command"),
+        "Delete images that this version does not use.",
+        shape='{"dry_run": false, "deleted": [\n  {"part": "base", "key": "5ba2…", "bytes": 1024}],\n'
+        ' "reclaimed_bytes": 1024}',
+    )
+    made.add_argument("--all", action="store_true", help="also the image this version uses")
+    made.add_argument("--dry-run", action="store_true", help="only show what would be deleted")
+
+    made = add(
+        parts,
+        "pack",
+        imported_when_run("image_commands", "pack_command"),
+        "Write the image to one file, for machines of the same kind.",
+        more="It prints the file's SHA-256, by which whoever unpacks it can know it.\n"
+        "It fits machines with the same CPU features, wasmtime and wasm-kernel.",
+        examples="wasm-kernel image pack\nwasm-kernel image pack /srv/share/image.tar.zst --metered",
+        shape='{"file": "wasm-kernel-image-5ba2….tar.zst", "bytes": 1024,\n "sha256": "9f86d0…"}',
+    )
+    add_target(made, "one named by its key")
+    made.add_argument("--metered", action="store_true", help="with the variant that counts fuel")
+
+    made = add(
+        parts,
+        "unpack",
+        imported_when_run("image_commands", "unpack_command"),
+        "Take the image from a file that `image pack` wrote, instead of building it.",
+        more="What is in it runs as machine code, as you: unpack only what comes from\n"
+        "somebody you trust. From an address, --sha256 is required.",
+        examples="wasm-kernel image unpack image.tar.zst\n"
+        "wasm-kernel image unpack https://example.org/image.tar.zst --sha256 9f86d0…",
+        shape='{"unpacked": [{"part": "base", "key": "5ba2…"}]}',
+    )
+    made.add_argument("source", metavar="FILE|URL", help="the file, or an https address")
+    add_hash(made, "--sha256")
+
+
+def add_hash(parser: Parser, option: str) -> None:
+    """Add the option by which a packed image is known."""
+    parser.add_argument(option, metavar="HASH", help="the SHA-256 that `image pack` printed")

@@ -1,0 +1,113 @@
+"""What `wasm-kernel image …` does: build the image, look at it, move it between machines, delete old ones."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import Any
+
+from wasm_kernel.apps.cli_output import progress, show_json, table
+from wasm_kernel.apps.cli_parser import DONE, NOTHING, target_of
+from wasm_kernel.host.image import build as building
+from wasm_kernel.host.image import cache, image, packing
+from wasm_kernel.host.image.cache import Entry
+from wasm_kernel.model.units import format_size
+from wasm_kernel.sessions import build_progress
+
+
+def build_command(options: argparse.Namespace) -> int:
+    """Build the image."""
+    build(metered=options.metered, force=options.force, as_json=options.json)
+    return DONE
+
+
+def build(*, metered: bool, force: bool, as_json: bool) -> None:
+    """Build what is missing of the image, and show how far it is."""
+    if not force and image.is_built(metered=metered):
+        if not as_json:
+            print("The image is built.")
+        return
+    if as_json:
+        building.build(lambda p: print(json.dumps(asdict(p)), flush=True), metered=metered, force=force)
+        return
+    with build_progress.shown() as update:
+        building.build(update, metered=metered, force=force)
+    print("The image is ready.")
+
+
+def info_command(options: argparse.Namespace) -> int:
+    """Show the image's parts."""
+    parts = image.parts()
+    rows: list[dict[str, Any]] = []
+    named = [(e.kind, e) for e in parts.all()] + [(f"{e.kind}, metered", e) for e in parts.metered()]
+    named.append(("runtime", parts.runtime))  # the others are made of it; a sandbox does not need it
+    for name, entry in named:
+        built = entry.manifest() is not None
+        size = cache.folder_bytes(entry.path) if built else 0
+        rows.append({"part": name, "key": entry.key, "built": built, "bytes": size, "path": str(entry.path)})
+    if options.json:
+        print(json.dumps({"key": parts.base.key, "cache": str(cache.cache_root()), "parts": rows}, indent=2))
+    else:
+        table(
+            ["part", "key", "built", "size"],
+            [[r["part"], r["key"], "yes" if r["built"] else "no", _size(r["bytes"])] for r in rows],
+            title=f"Image {parts.base.key} in {cache.cache_root()}",
+            numbers=(3,),
+        )
+    return DONE if image.is_built() else NOTHING
+
+
+def clean_command(options: argparse.Namespace) -> int:
+    """Delete images that are not in use."""
+    parts = image.parts()
+    ours = [*parts.all(), *parts.metered(), parts.runtime]
+    keep = set() if options.all else set(ours)
+    kinds = dict.fromkeys(entry.kind for entry in ours)
+    doomed = [e for kind in kinds for e in cache.entries(kind) if e not in keep]
+    deleted: list[dict[str, Any]] = []
+    for entry in doomed:
+        size = cache.folder_bytes(entry.path) if options.dry_run else cache.remove(entry)
+        deleted.append({"part": entry.kind, "key": entry.key, "bytes": size})
+        if not options.json:
+            print(f"{'Would delete' if options.dry_run else 'Deleted'} {entry.kind}/{entry.key}, {_size(size)}")
+    total = sum(d["bytes"] for d in deleted)
+    if options.json:
+        show_json({"dry_run": options.dry_run, "deleted": deleted, "reclaimed_bytes": total})
+    else:
+        print(f"{_size(total)} in all" if doomed else "Nothing to delete.")
+    return DONE if doomed else NOTHING
+
+
+def pack_command(options: argparse.Namespace) -> int:
+    """Write the image to one file."""
+    target = target_of(options, f"wasm-kernel-image-{image.parts().base.key}.tar.zst")
+    with progress("Packing") as update:
+        digest = packing.pack(target, metered=options.metered, on_progress=update)
+    size = target.stat().st_size
+    if options.json:
+        show_json({"file": str(target), "bytes": size, "sha256": digest})
+    else:
+        print(f"Packed the image into {target}, {_size(size)}\nsha256 {digest}")
+    return DONE
+
+
+def unpack_command(options: argparse.Namespace) -> int:
+    """Take the image from a packed one."""
+    made = unpack(options.source, options.sha256, quiet=options.json)
+    if options.json:
+        show_json({"unpacked": [{"part": entry.kind, "key": entry.key} for entry in made]})
+    return DONE if made else NOTHING
+
+
+def unpack(source: str, sha256: str | None, *, quiet: bool = False) -> list[Entry]:
+    """Take the image from a file or an address; what was not there yet."""
+    with progress("Unpacking") as update:
+        made = packing.unpack(source, sha256=sha256, on_progress=update)
+    if not quiet:
+        print("The image is ready." if made else "The image was there already.")
+    return made
+
+
+def _size(size: int) -> str:
+    return format_size(size) if size else "-"

@@ -7,7 +7,7 @@ DEVELOPING := $(VENV)/.installed-development
 # Jupyter does not start as root unless told to; in a container there may be nobody else.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: image run test bench examples lint lock test-ipython clean
+.PHONY: image run test bench examples lint lock test-ipython test-ipykernel clean
 
 # What is needed to run it: JupyterLab and the kernel.
 $(RUNNING): pyproject.toml
@@ -55,6 +55,10 @@ examples: image $(DEVELOPING)
 # IPython's own test suite inside the guest.
 test-ipython: image $(DEVELOPING)
 	$(BIN)/python -m tests.ipython_suite
+
+# ipykernel's own tests against our kernel.
+test-ipykernel: image $(DEVELOPING)
+	$(BIN)/python -m tests.ipykernel_suite
 
 # Pin the latest versions of the guest's packages.
 lock: $(DEVELOPING)

@@ -172,9 +172,7 @@ def _fetch(folder: Path, pinned: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         requirements = Path(place) / "requirements.txt"
         requirements.write_text(pinned)
-        _pip(
-            "download", "--no-deps", "--no-binary", "ipython", "--require-hashes", "-d", place, "-r", str(requirements)
-        )
+        pip("download", "--no-deps", "--no-binary", "ipython", "--require-hashes", "-d", place, "-r", str(requirements))
         (archive,) = Path(place).glob("ipython-*.tar.gz")
         with tarfile.open(archive) as source:
             source.extractall(place, filter="data")
@@ -183,7 +181,7 @@ def _fetch(folder: Path, pinned: str) -> dict[str, Any]:
         for name in ("tests", "conftest.py", "pyproject.toml"):
             shutil.move(unpacked / name, folder / "source" / name)
     packages = folder / "packages"
-    _pip("install", "--target", str(packages), *_FOR_THE_GUEST, *TEST_PACKAGES)
+    pip("install", "--target", str(packages), *_FOR_THE_GUEST, *TEST_PACKAGES)
     shutil.rmtree(packages / "bin", ignore_errors=True)
     sandbox = Sandbox(image.load(), packages, ExecutionPolicy())
     try:
@@ -194,7 +192,7 @@ def _fetch(folder: Path, pinned: str) -> dict[str, Any]:
     return {}
 
 
-def _pip(*arguments: str) -> None:
+def pip(*arguments: str) -> None:
     command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -58,14 +58,6 @@ def test_a_cell_that_fails_says_so_and_the_next_one_works(kernel: Kernel, code: 
     assert kernel.run("kept").result == "'here'"
 
 
-@pytest.mark.parametrize("code", ["exit()", "quit()", "exit", "quit"])
-def test_exit_asks_the_front_end_and_ends_nothing_by_itself(kernel: Kernel, code: str) -> None:
-    cell = kernel.ok(code)
-    assert [p["source"] for p in cell.reply["payload"]] == ["ask_exit"]
-    assert cell.outputs == []
-    lives(kernel)
-
-
 SABOTAGE = [
     "import sys; sys.stdout.close()",
     "import sys; sys.stdout = sys.stderr = None",

@@ -277,4 +277,4 @@ def test_other_messages_pass_as_they_are(content: Message) -> None:
 def test_every_event_of_the_wire_was_thought_of() -> None:
     """An event that is new is shown, and then sealed, or it is not for front ends."""
     shown = {wire.Stream, wire.Comm, wire.ClearOutput, wire.ErrorRaised, *outputs._MESSAGE_TYPES}
-    assert set(wire.Event.__args__) == shown | {wire.InputRequest}
+    assert set(wire.Event.__args__) == shown | {wire.InputRequest, wire.Parent}

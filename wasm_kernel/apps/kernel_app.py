@@ -21,6 +21,7 @@ from jupyter_core.paths import ENV_CONFIG_PATH, SYSTEM_CONFIG_PATH, jupyter_runt
 from traitlets import TraitError, Unicode
 from traitlets.config import Config
 
+from wasm_kernel.apps import ipykernel_options
 from wasm_kernel.errors import NotAllowed
 from wasm_kernel.host import administrator
 from wasm_kernel.host.workspace_root import default_root
@@ -42,7 +43,8 @@ class WasmKernelApp(JupyterApp):
 
     name = "jupyter-wasm-kernel"
     description = "A Jupyter kernel whose cells run in Python in a WebAssembly sandbox."
-    aliases = {**JupyterApp.aliases, "f": "WasmKernelApp.connection_file"}
+    aliases = {**ipykernel_options.ALIASES, **JupyterApp.aliases, "f": "WasmKernelApp.connection_file"}
+    flags = {**ipykernel_options.FLAGS, **JupyterApp.flags}
     connection_file = Unicode("", help="The file that says which ports and which key to use.").tag(config=True)
 
     @property
@@ -94,6 +96,8 @@ def main(
 
             app.classes.append(WasmKernel)
             app.initialize(arguments)
+            if ignored := ipykernel_options.without_effect(app.config):
+                app.log.warning("%s: no effect; these options are ipykernel's", " ".join(ignored))
         if app.generate_config:
             app.write_default_config()
             return 0

@@ -11,7 +11,7 @@ from . import shims
 
 shims.install()  # before IPython is imported, which looks around while it is
 
-from . import aio, comms, door, installed, shell, variables, warm, wire  # noqa: E402
+from . import aio, comms, door, installed, parents, shell, variables, warm, wire  # noqa: E402
 
 _shell = None
 
@@ -26,6 +26,7 @@ def boot():
     sys.argv = [""]
     _streams()
     aio.install()
+    parents.follow_tasks()
     _shell = shell.create()
     sys.path.insert(0, "")
     signal.signal(signal.SIGINT, _on_interrupt)
@@ -43,10 +44,13 @@ def _streams():
 
 
 class Stream(io.TextIOWrapper):
-    """As ipykernel's, no terminal."""
+    """As ipykernel's: no terminal, of the process that runs the cells."""
 
     def isatty(self):
         return False
+
+    def _is_master_process(self):
+        return True
 
 
 def _on_interrupt(signum, frame):
@@ -260,7 +264,7 @@ _REQUESTS = {
 def turn():
     """One request, one reply."""
     request, buffers = wire.decode(_host.call(wire.encode_event(wire.NextRequest())))
-    _shell.kernel.parent = {"header": request.get("parent") or {"msg_id": ""}}
+    parents.begin(request)
     start = request.get("fresh")
     if start is not None:
         reseed(bytes.fromhex(start["seed"]))

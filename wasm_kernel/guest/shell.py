@@ -15,9 +15,10 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Any, Instance, Type, default
 from traitlets.config import Config
 
-from . import aio, comms, door, magics, wire
+from . import aio, comms, door, magics, parents, wire
 from .shims import NO_PROCESS
 
+_INTERACTIVE_BACKENDS = ("notebook", "widget", "ipympl", "nbagg", "nbAgg", "module://ipympl.backend_nbagg")
 allow_stdin = True
 _HANDLERS = ("_on_interrupt", "_on_time_limit")  # the driver's, for signals
 
@@ -88,19 +89,24 @@ class Kernel:
 
     implementation = "wasm_kernel"
 
-    def __init__(self):
-        self.parent = {"header": {"msg_id": ""}}
-
     @property
     def comm_manager(self):
         return comms.manager
 
     @property
     def _parent_header(self):
-        return self.parent
+        return parents.current()
+
+    @property
+    def _parent_ident(self):
+        return parents.idents
 
     def get_parent(self, channel=None):
-        return self.parent
+        return parents.control if channel == "control" else parents.current()
+
+    def set_parent(self, ident, parent, channel="shell"):
+        if channel == "shell":
+            parents.use(parent)
 
 
 class ZMQInteractiveShell(InteractiveShell):
@@ -132,8 +138,30 @@ class ZMQInteractiveShell(InteractiveShell):
     def set_next_input(self, text, replace=False):
         self.payload_manager.write_payload({"source": "set_next_input", "text": text, "replace": replace})
 
+    # Which request output belongs to; in ipykernel a thread can have one of its own.
+
+    @property
+    def parent_header(self):
+        return parents.current()
+
+    @parent_header.setter
+    def parent_header(self, message):
+        parents.use(message)
+
+    def get_parent(self):
+        return parents.current()
+
+    def set_parent(self, parent):
+        parents.use(parent)
+
+    def set_thread_parent(self, parent):
+        return parents.use(parent)
+
+    def reset_thread_parent(self, token):
+        parents.reset(token)
+
     def ask_exit(self):
-        self.exit_now = True
+        self.exit_now = not self.keepkernel_on_exit
         self.payload_manager.write_payload({"source": "ask_exit", "keepkernel": bool(self.keepkernel_on_exit)})
 
     def _tee(self, channel):
@@ -145,6 +173,12 @@ class ZMQInteractiveShell(InteractiveShell):
         if self.last_traceback is None:
             return super()._format_exception_for_storage(exception, filename, running_compiled_code)
         return {"ename": type(exception).__name__, "evalue": text_of(exception), "traceback": self.last_traceback}
+
+    def enable_matplotlib(self, gui=None):
+        if gui in _INTERACTIVE_BACKENDS:
+            print(f"%matplotlib {gui} cannot run in the sandbox; figures are shown inline.")
+            gui = "inline"
+        return super().enable_matplotlib(gui)
 
     def enable_gui(self, gui=None):
         if gui not in (None, "inline", "agg"):
@@ -217,6 +251,8 @@ def create():
     ZMQInteractiveShell.__module__ = "ipykernel.zmqshell"
     shell = ZMQInteractiveShell.instance(config=config)
     shell.loop_runner = aio.run_coroutine
+    shell.loop_runner_map["asyncio"] = (aio.run_coroutine, True)  # for %autoawait asyncio
+    _interruptible_pdb()
     shell.kernel = Kernel()
     shell.kernel.shell = shell
     shell.extension_manager.load_extension("storemagic")
@@ -239,6 +275,16 @@ def _stand_in_for_ipykernel():
     package.__version__, package.version_info = "7.4.0", (7, 4, 0)
     package.zmqshell.ZMQInteractiveShell = ZMQInteractiveShell
     package.comm.Comm, package.comm.CommManager = comms.GuestComm, comms.CommManager
+
+
+def _interruptible_pdb():
+    """As in ipykernel: pdb's own prompt takes an interrupt for a wish to be asked again, so that nothing ends it."""
+    import pdb
+
+    from IPython.core import debugger
+
+    debugger.Pdb = pdb.Pdb = debugger.InterruptiblePdb
+    pdb.set_trace = debugger.set_trace
 
 
 def _complete_module_names():

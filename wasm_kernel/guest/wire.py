@@ -85,6 +85,13 @@ class ExecuteResult:
 
 
 @dataclass(frozen=True)
+class Parent:
+    """What follows belongs to the request with this id: to that of the cell whose asyncio task goes on now."""
+
+    msg_id: str
+
+
+@dataclass(frozen=True)
 class ErrorRaised:
     """An exception that reached the top of the cell; the traceback's lines are coloured."""
 
@@ -144,7 +151,7 @@ class Reply:
     buffers: tuple[bytes, ...] = ()
 
 
-Event = Stream | DisplayData | UpdateDisplay | ClearOutput | ExecuteResult | ErrorRaised | Comm | InputRequest
+Event = Stream | DisplayData | UpdateDisplay | ClearOutput | ExecuteResult | ErrorRaised | Comm | InputRequest | Parent
 Frame = (
     DisplayData
     | UpdateDisplay
@@ -152,6 +159,7 @@ Frame = (
     | ExecuteResult
     | ErrorRaised
     | Comm
+    | Parent
     | InputRequest
     | HostMagic
     | NextRequest
@@ -165,6 +173,7 @@ _FIELDS: dict[type[Any], dict[str, type[Any]]] = {
     UpdateDisplay: {"data": dict, "metadata": dict, "transient": dict},
     ClearOutput: {"wait": bool},
     ExecuteResult: {"data": dict, "metadata": dict, "execution_count": int},
+    Parent: {"msg_id": str},
     ErrorRaised: {"ename": str, "evalue": str, "traceback": list},
     Comm: {"action": str, "content": dict, "metadata": dict},
     InputRequest: {"prompt": str, "password": bool},

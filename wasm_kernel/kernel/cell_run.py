@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.kernel import cells
@@ -57,16 +58,26 @@ class CellRun:
         """The cell's text, as the host parsed it."""
         return self.claims.cell
 
-    @property
-    def header(self) -> Message:
-        """What the guest may know about the request."""
-        return header_of(self.parent)
+    def known_to_guest(self, control: Message, control_ident: Any) -> Message:
+        """What the guest may know about the request, and about the last one on the control channel."""
+        return {**known_to_guest(self.parent, self.ident), "control": known_to_guest(control, control_ident)}
 
 
-def header_of(parent: Message) -> Message:
-    """What the guest may know about a request: enough for ipywidgets.Output to capture its outputs."""
+def known_to_guest(parent: Message, ident: Any = ()) -> Message:
+    """What the guest may know about a request, as ``get_ipython().get_parent()``: not who the user is."""
     header = parent.get("header", {})
-    return {"msg_id": header.get("msg_id", ""), "msg_type": header.get("msg_type", "")}
+    told = {name: str(header.get(name, "")) for name in ("msg_id", "msg_type", "session", "version")}
+    date = header.get("date")
+    told["date"] = date.isoformat() if isinstance(date, datetime) else str(date or "")
+    parts = [part.decode("latin-1") for part in ident if isinstance(part, bytes)] if isinstance(ident, list) else []
+    return {"header": {**told, "username": ""}, "metadata": parent.get("metadata") or {}, "ident": parts}
+
+
+def asks_to_exit(reply: Message) -> bool:
+    """Whether a cell called ``exit()`` or ``quit()``: the kernel ends after its reply, as ipykernel does."""
+    payload = reply.get("payload")
+    found = [item for item in payload if isinstance(item, dict)] if isinstance(payload, list) else []
+    return any(item.get("source") == "ask_exit" and item.get("keepkernel") is False for item in found)
 
 
 class Replies:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from wasm_kernel.errors import SandboxError
 from wasm_kernel.guest import wire
 from wasm_kernel.host.runtime.output_buffer import Notice
-from wasm_kernel.kernel.cell_run import header_of
+from wasm_kernel.kernel.attribution import Attribution, Request
+from wasm_kernel.kernel.cell_run import known_to_guest
 from wasm_kernel.kernel.outputs import Outputs, without_private
 from wasm_kernel.sessions.runtime import SessionRuntime
 
@@ -22,9 +23,9 @@ Message = dict[str, Any]
 class CommMessages:
     """What front ends send on comms. On the kernel's loop."""
 
-    def __init__(self, outputs: Outputs, publish: Callable[..., None]) -> None:
+    def __init__(self, outputs: Outputs, attribution: Attribution, publish: Callable[..., None]) -> None:
         """``publish``: sends a message of the host's own, as part of the request that is being answered."""
-        self._outputs, self._publish = outputs, publish
+        self._outputs, self._attribution, self._publish = outputs, attribution, publish
 
     def prepare_host(self) -> HostComms:
         """Make widgets created from now on the host's; imports what they need."""
@@ -59,15 +60,17 @@ class CommMessages:
             "action": action,
             "content": content,
             "metadata": parent.get("metadata", {}),
-            "parent": header_of(parent),
+            "parent": known_to_guest(parent),
         }
         buffers = tuple(bytes(b) for b in parent.get("buffers", ()))
+
+        shown = self._attribution.of(Request(parent))
 
         def show(event: wire.Event) -> None:
             if isinstance(event, Notice):  # no front end shows output that belongs to a widget's message
                 runtime.on_background_event(event)
             else:
-                self._outputs.show(event, parent, number=0)
+                shown(event)
 
         self._outputs.note_front_end(action, content)
         runtime.background.stop()

@@ -18,9 +18,9 @@ from traitlets import Bool, Dict, Float, Int, List, Unicode
 
 from wasm_kernel import __version__
 from wasm_kernel.errors import Interrupted, WasmKernelError
-from wasm_kernel.guest import wire
 from wasm_kernel.kernel import cells, identity, render
-from wasm_kernel.kernel.cell_run import CellRun, Replies
+from wasm_kernel.kernel.attribution import Attribution, Request
+from wasm_kernel.kernel.cell_run import CellRun, Replies, asks_to_exit
 from wasm_kernel.kernel.channels import Channels
 from wasm_kernel.kernel.comm_messages import CommMessages
 from wasm_kernel.kernel.current_session import CurrentSession, SessionSettings
@@ -95,7 +95,8 @@ class WasmKernel(MessageLoop):
         super().__init__(channels, **kwargs)
         self._outputs = Outputs(self.publish, self._later)
         self._replies = Replies(self._outputs, self.publish)
-        self._comms = CommMessages(self._outputs, self._publish_for_request)
+        self._attribution = Attribution(self._outputs)
+        self._comms = CommMessages(self._outputs, self._attribution, self._publish_for_request)
         self._questions = Questions(channels.stdin, self._wire)
         self.granted = Grants(self._questions, self.grants, place.environ)
         place.notes += self.granted.problems
@@ -105,7 +106,7 @@ class WasmKernel(MessageLoop):
             self._questions, self._replies, lambda: self._running, lambda: self.magics, self.log
         )
         self._running: CellRun | None = None
-        self._restarting = False
+        self._restarting = self._leaving = False
         self._ended = threading.Event()
         self._magics: Magics | None = None
         self._browsers: Browsers | None = None
@@ -137,6 +138,8 @@ class WasmKernel(MessageLoop):
         runtime = self.current.runtime
         if runtime is not None:
             await runtime.save_cell()
+        if self._leaving:
+            self._terminate()
 
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the running code. Called on any thread."""
@@ -263,7 +266,7 @@ class WasmKernel(MessageLoop):
             "user_expressions": user_expressions or {},
             "allow_stdin": allow_stdin,
             "cell_id": cell_id,
-            "parent": run.header,
+            "parent": run.known_to_guest(self._control_parent, self._control_parent_ident),
         }
         self._running = run
         try:
@@ -304,8 +307,10 @@ class WasmKernel(MessageLoop):
         async with runtime.guest:
             self._tell_notes(run)
             answers = partial(self._guest_questions.arrived, run, runtime.sandbox)
-            cell = Execution(run.code, run.number, partial(self._show, run), options, answers, run.silent, row)
+            shown = self._attribution.of(Request(run.parent, run.number, run.silent))
+            cell = Execution(run.code, run.number, shown, options, answers, run.silent, row)
             result = await runtime.execute(cell)
+        self._leaving = asks_to_exit(result.reply)
         if result.outcome.state_lost:
             self._outputs.comms.clear()
         self.current.follow()
@@ -323,10 +328,6 @@ class WasmKernel(MessageLoop):
                 self.publish(run.parent, "display_data", render.aside(line))
             for note in self.current.place.told():
                 self.publish(run.parent, "stream", {"name": "stderr", "text": f"[wasm-kernel] {note}\n"})
-
-    def _show(self, run: CellRun, event: wire.Event) -> None:
-        """Send the guest's output to the front ends. Called on the sandbox's thread."""
-        self._outputs.show(event, run.parent, number=run.number, silent=run.silent)
 
     def _notice(self, *message: Any) -> None:
         """Publish what belongs to no cell, while none runs. Called on any thread."""

@@ -138,7 +138,7 @@ class MessageLoop(Kernel):
             self._arrived.set()
 
     async def _serve_shell(self) -> None:
-        while True:
+        while not self._stopping.is_set():
             while not self._waiting:
                 self._arrived.clear()
                 await self._arrived.wait()
@@ -212,7 +212,9 @@ class MessageLoop(Kernel):
         try:
             if kind in _NEEDS_THE_GUEST:
                 content = error_content("WrongChannel", f"send {kind} on the shell channel: control is for interrupts")
-                self._wire.send(self.channels.control, kind.replace("_request", "_reply"), content, message, idents)
+                metadata = self.finish_metadata(message, self.init_metadata(message), content)
+                reply = kind.replace("_request", "_reply")
+                self._wire.send(self.channels.control, reply, content, message, idents, metadata=metadata)
             elif handler is None:
                 self.log.warning("unknown message type on control: %r", kind)
             else:

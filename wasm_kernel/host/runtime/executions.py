@@ -93,7 +93,7 @@ class Executions:
         """A turn between cells, if they have time left. What is too much is said once, until the next cell."""
         budget, trap = self.background, None
         room = budget.room(run.started)
-        capture = OutputBuffer(self._guest.policy, on_event, room, self._told, between_cells=True)
+        capture = OutputBuffer(self._guest.policy, on_event, room, self._told, between_cells=True, parents=True)
         reply: dict[str, Any] = {"status": "error", "ename": "HeldBack", "evalue": "the time between cells is used up"}
         if not budget.wait(run.started):
             try:

@@ -286,6 +286,8 @@ class LiveGuest:
         elif isinstance(event, wire.InterruptSeen):
             if self._thread.run is not None:
                 self._thread.run.interrupt_seen()
+        elif isinstance(event, wire.Parent):
+            capture.belongs_to(event)
         elif isinstance(event, wire.InputRequest):
             return self._thread.ask("input", event) if capture.take(event, len(frame)) else wire.ANSWER_REFUSED
         elif isinstance(event, wire.HostMagic):

@@ -29,6 +29,7 @@ class OutputBuffer:
         told: What was already said to be too much, and is not said again.
         between_cells: Whether no cell runs: the caps are for all that happens then in a minute.
         max_reply: Bytes that the reply may have.
+        parents: Whether the receiver is told which request output belongs to.
     """
 
     policy: ExecutionPolicy
@@ -37,6 +38,7 @@ class OutputBuffer:
     told: set[str] = field(default_factory=set)
     between_cells: bool = False
     max_reply: int | None = None
+    parents: bool = False
     streams: dict[str, list[str]] = field(default_factory=lambda: {"stdout": [], "stderr": []})
     sizes: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0, "display": 0})
     cut: set[str] = field(default_factory=set)
@@ -108,6 +110,11 @@ class OutputBuffer:
             self.error = GuestError(event.ename, event.evalue, event.traceback)
         self.emit(event)
         return True
+
+    def belongs_to(self, parent: wire.Parent) -> None:
+        """What follows belongs to another request."""
+        if self.parents:
+            self.emit(parent)
 
     def refuse(self, why: str = "") -> None:
         """Something the guest sent is too much: for the policy, or for a reason given."""

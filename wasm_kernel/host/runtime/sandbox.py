@@ -66,16 +66,19 @@ class Sandbox:
         return result
 
     def begin_execute(self, code: str, deliver: Deliver, *, on_event: OnEvent, options: dict[str, Any]) -> None:
-        """Run a cell without waiting for it: ``deliver`` is called with everything that happens."""
-        self._thread.submit(Job(self._cell(code, on_event, options)[1], deliver))
+        """Run a cell without waiting for it: ``deliver`` is called with everything that happens.
+
+        ``on_event`` also learns which request output belongs to (`wire.Parent`).
+        """
+        self._thread.submit(Job(self._cell(code, on_event, options, parents=True)[1], deliver))
 
     def _cell(
-        self, code: str, on_event: OnEvent | None, options: dict[str, Any]
+        self, code: str, on_event: OnEvent | None, options: dict[str, Any], *, parents: bool = False
     ) -> tuple[OutputBuffer, Callable[[], SandboxResult]]:
         if not isinstance(code, str):
             raise TypeError(f"code is {type(code).__name__}; it must be str")
         request = {"op": "execute", **options, "code": _encodable(code)}
-        capture = OutputBuffer(self.policy, on_event)
+        capture = OutputBuffer(self.policy, on_event, parents=parents)
         return capture, lambda: self._executions.execute(request, capture)
 
     def ask(

@@ -35,6 +35,7 @@ class Rounds:
     large: int
     messages: int
     store: int
+    lab: int
 
 
 FULL = Rounds(
@@ -57,6 +58,7 @@ FULL = Rounds(
     large=1 << 30,
     messages=15,
     store=5,
+    lab=3,
 )
 QUICK = Rounds(
     memory=1,
@@ -78,6 +80,7 @@ QUICK = Rounds(
     large=1 << 28,
     messages=3,
     store=2,
+    lab=1,
 )
 
 

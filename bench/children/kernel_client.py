@@ -144,8 +144,8 @@ class Kernel:
         content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
         return self.send("shell", "execute_request", {**content, "stop_on_error": stop_on_error})
 
-    def run(self, code: str) -> float:
-        """Run a cell to its end; when `idle` arrived."""
+    def run(self, code: str, status: str = "ok") -> float:
+        """Run a cell to its end, which must have this status; when `idle` arrived."""
         request = self.execute(code)
         reply: Message | None = None
         idle = 0.0
@@ -161,8 +161,8 @@ class Kernel:
                 reply = message["content"]
             elif kind_of(message) == "idle":
                 idle = time.perf_counter()
-        if reply["status"] != "ok":
-            raise RuntimeError(f"{code!r} failed: {reply}")
+        if reply["status"] != status:
+            raise RuntimeError(f"{code!r} did not end with {status!r}: {reply}")
         return idle
 
     def interrupt(self) -> None:
@@ -234,16 +234,13 @@ def life(argv: list[str], interrupt_mode: str, folder: str) -> dict[str, float]:
 
 
 def cells(argv: list[str], interrupt_mode: str, folder: str, count: int, interrupts: int) -> dict[str, float]:
-    """Seconds of no-op cells, of many printed lines and of interrupts, in one kernel."""
+    """Seconds of no-op cells, of errors, of many printed lines and of interrupts."""
     with Kernel(argv, interrupt_mode, folder) as kernel:
         kernel.ready()
-        for _ in range(20):
-            kernel.run("pass")
-        trips = []
-        for _ in range(count):
-            asked = time.perf_counter()
-            trips.append(kernel.run("pass") - asked)
-        trips.sort()
+        _trips(kernel, "pass", 20)
+        trips = _trips(kernel, "pass", count)
+        apart = _trips(kernel, "pass", count // 3, pause=0.05)
+        errors = _trips(kernel, "1/0", count // 6, status="error", pause=0.05)
         lines, delivered = _lines(kernel)
     with Kernel(argv, interrupt_mode, folder) as kernel:  # the other one may still be printing
         kernel.ready()
@@ -251,23 +248,30 @@ def cells(argv: list[str], interrupt_mode: str, folder: str, count: int, interru
         return {
             "trip": statistics.median(trips),
             "trip p99": trips[math.ceil(0.99 * count) - 1],
+            "apart": statistics.median(apart),
+            "error": statistics.median(errors),
             "lines": lines,
             "delivered": delivered,
             **_interrupts(kernel, interrupts),
         }
 
 
+def _trips(kernel: Kernel, code: str, count: int, *, status: str = "ok", pause: float = 0.0) -> list[float]:
+    """Seconds of cells from request to idle, the shortest first; ``pause``: seconds between one and the next."""
+    trips = []
+    for _ in range(count):
+        time.sleep(pause)
+        asked = time.perf_counter()
+        trips.append(kernel.run(code, status) - asked)
+    return sorted(trips)
+
+
 def messages(argv: list[str], folder: str, count: int, outputs: int) -> dict[str, float]:
     """What a kernel's message loop costs, of one whose cells do nothing (`idle_kernel.py`)."""
     with Kernel(argv, "message", folder) as kernel:
         replied = kernel.ready()
-        for _ in range(20):
-            kernel.run("")
-        trips = []
-        for _ in range(count):
-            asked = time.perf_counter()
-            trips.append(kernel.run("") - asked)
-        trips.sort()
+        _trips(kernel, "", 20)
+        trips = _trips(kernel, "", count)
         sent, ordered = _outputs(kernel, outputs)
         return {
             "start": replied - kernel.started,

@@ -14,6 +14,7 @@ import pytest
 from traitlets import HasTraits
 
 from wasm_kernel import ExecutionPolicy
+from wasm_kernel.guest.host_help import HELP
 from wasm_kernel.kernel.kernel import WasmKernel
 from wasm_kernel.model import limits
 from wasm_kernel.model.grants import GRANTS, VERBS
@@ -69,19 +70,9 @@ def test_every_field_of_a_policy_is_documented() -> None:
     assert not missing
 
 
-def _help_of_the_magics() -> dict[str, str]:
-    """What `%session?` shows. The module belongs to the guest and is not imported here."""
-    tree = ast.parse((ROOT / "wasm_kernel" / "guest" / "magics.py").read_text())
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_ON_THE_HOST":
-            found: dict[str, str] = ast.literal_eval(node.value)
-            return found
-    raise LookupError("_ON_THE_HOST")
-
-
 def test_every_magic_is_documented_as_its_help_writes_it() -> None:
     documented = {name for row in rows(DOCS / "magics.md") for name in names(row[0]) if name.startswith("%")}
-    text = "\n".join(_help_of_the_magics().values())
+    text = "\n".join(HELP.values())
     usage = {part for line in text.splitlines() for part in re.split(r" {3,}", line) if part.startswith("%")}
     for part in usage - {"%session"}:
         assert any(f"{part} ".startswith(f"{name} ") for name in documented - {"%session"}), part

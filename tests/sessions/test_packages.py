@@ -123,6 +123,16 @@ def test_compiled_packages_are_refused_with_an_alternative(root: Path) -> None:
     assert own(root, session_id) == {}
 
 
+def test_what_was_installed_before_is_not_blamed(each_installer: str, root: Path) -> None:
+    session_id = make_session(root)
+    install_packages(session_id, ["wk-core"], root)
+    for wanted in ("wk-native", "wk-above-native", "wk-old-numpy", "wk-nowhere"):
+        error = refusal(lambda wanted=wanted: install_packages(session_id, [wanted], root))  # type: ignore[misc]
+        assert wanted in str(error)
+        assert "wk-core" not in str(error)
+    assert own(root, session_id) == {"wk-core": "1.0"}
+
+
 # ---- both installers, from a shelf
 
 

@@ -11,7 +11,7 @@ from . import shims
 
 shims.install()  # before IPython is imported, which looks around while it is
 
-from . import aio, comms, door, installed, parents, shell, variables, warm, wire  # noqa: E402
+from . import aio, comms, door, installed, next_steps, parents, shell, variables, warm, wire  # noqa: E402
 
 _shell = None
 
@@ -144,6 +144,7 @@ def do_program(request, buffers):
             "exit_code": _exit_code(error.code),
         }
     except BaseException as error:
+        next_steps.add(error)
         where = error.__traceback__.tb_next
         if isinstance(error, SyntaxError) and error.filename == name:
             where = None
@@ -272,6 +273,7 @@ def turn():
     elif "reseed" in request:
         reseed(bytes.fromhex(request["reseed"]))
     installed.use(request.get("packages", ""))
+    next_steps.in_notebook, next_steps.memory_limit = bool(request.get("parent")), request.get("memory_limit", 0)
     try:
         reply = _REQUESTS[request["op"]](request, buffers)
     except BaseException as error:

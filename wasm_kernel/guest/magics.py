@@ -5,6 +5,8 @@ import shlex
 import shutil
 import time
 
+from . import next_steps
+from .host_help import HELP
 from .shims import NO_PROCESS
 
 
@@ -13,16 +15,21 @@ def register(shell):
     from IPython.core.error import UsageError
 
     def no_process(line, cell=None):
-        raise UsageError(NO_PROCESS)
+        raise UsageError(NO_PROCESS + next_steps.command(cell or line))
+
+    def no_conda(line):
+        raise UsageError(NO_PROCESS + next_steps.command("conda"))
 
     for name in ("script", "bash", "sh", "perl", "ruby", "python", "python2", "python3", "pypy"):
         shell.register_magic_function(no_process, "cell", name)
     for name in ("sx", "system"):
         shell.register_magic_function(no_process, "line_cell", name)
-    for name in ("edit", "man", "conda", "mamba", "micromamba", "uv"):
+    for name in ("edit", "man"):
         shell.register_magic_function(no_process, "line", name)
+    for name in ("conda", "mamba", "micromamba", "uv"):
+        shell.register_magic_function(no_conda, "line", name)
 
-    for name, text in _ON_THE_HOST.items():
+    for name, text in HELP.items():
         shell.register_magic_function(_host_magic(name, text), "line", name)
     for name in ("ls", "ll", "lf", "lk", "ldir", "lx"):
         shell.register_magic_function(_ls if name == "ls" else _ll, "line", name)
@@ -41,52 +48,6 @@ def register(shell):
         "mv": lambda source, target: shutil.move(source, target),
     }.items():
         shell.register_magic_function(_simple(name, function), "line", name)
-
-
-_ON_THE_HOST = {
-    "session": """The session behind this notebook: its files, limits, snapshots and permissions.
-
-    %session                       show what it is and how much it uses
-    %session info                  the same; `s = %session info` gives a dict
-    %session list                  list all sessions
-    %session files [FOLDER]        browse the files in /app (a table where widgets are not available)
-    %session download PATH … [--zip]   links to files; --zip for folders, or for several files in one
-    %session limits [NAME=VALUE …] show or change limits: memory=2G timeout=60 disk=5G files=10000 output=20M
-    %session watch on|off          show after each cell which files it created, changed or deleted
-    %session undo [N]              undo the last cell, or the last N: variables and files
-    %session redo                  redo what was undone
-    %session log                   show what each cell did, and when
-    %session snapshot [LABEL]      take a snapshot: variables and files
-    %session snapshots             list the snapshots
-    %session restore LABEL|ID      go back to a snapshot
-    %session diff A [B]            compare two snapshots, or one with the last cell
-    %session fork [--notebook NAME] [LABEL|ID]   start a new session from here, or from a snapshot
-    %session reset                 start a fresh interpreter; files stay
-    %session new                   give this notebook a new, empty session
-    %session attach ID             continue in another session
-    %session rename NAME           give the session a title
-    %session delete [ID] --yes     delete a session and its files
-    %session export FILE           write the session to FILE (.zip or .tar.zst) next to the notebook
-    %session trust on|off          show outputs unsealed, scripts included; off: sealed, the default
-    %session grants                list what this session's cells may do beyond the session
-    %session revoke NAME           take back one of these permissions
-
-    The host runs these commands, and only those written in the cell itself. A command that replaces
-    the interpreter (undo, redo, restore, reset, new, attach) must be the cell's last line.
-    A command that reaches beyond this session (trust, attach, delete, export, prune, or a list of
-    sessions handed to code) needs your permission: you are asked once per session.
-    """,
-    "prune": """Delete sessions that have not been used for a while; without --yes, only list them.
-
-    %prune [--older-than 24h] [--max-sessions N] [--dry-run] [--yes]
-
-    Never deletes this notebook's session, or one that is in use.
-    """,
-    "pip": """Install pure-Python packages into this session. The host fetches them; the sandbox has no network.
-
-    %pip install NAME[==VERSION] …     %pip list     %pip uninstall NAME …
-    """,
-}
 
 
 def _host_magic(name, text):

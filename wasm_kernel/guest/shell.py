@@ -15,7 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Any, Instance, Type, default
 from traitlets.config import Config
 
-from . import aio, comms, door, magics, parents, wire
+from . import aio, comms, door, magics, next_steps, parents, wire
 from .shims import NO_PROCESS
 
 _INTERACTIVE_BACKENDS = ("notebook", "widget", "ipympl", "nbagg", "nbAgg", "module://ipympl.backend_nbagg")
@@ -202,6 +202,8 @@ class ZMQInteractiveShell(InteractiveShell):
     def showtraceback(self, exc_tuple=None, **options):
         """IPython prints the traceback of an exception group to stderr; a front end should see that it is an error."""
         etype, value, tb = exc_tuple or sys.exc_info()
+        if isinstance(value, BaseException):
+            next_steps.add(value)
         error = value
         while error is not None and not isinstance(error, BaseExceptionGroup):
             error = error.__context__
@@ -223,12 +225,12 @@ class ZMQInteractiveShell(InteractiveShell):
         self.last_traceback = lines
 
     def system_piped(self, cmd):
-        raise UsageError(NO_PROCESS)
+        raise UsageError(NO_PROCESS + next_steps.command(cmd))
 
     system = system_raw = system_piped
 
     def getoutput(self, cmd, split=True, depth=0):
-        raise UsageError(NO_PROCESS)
+        raise UsageError(NO_PROCESS + next_steps.command(cmd))
 
     def init_magics(self):
         super().init_magics()

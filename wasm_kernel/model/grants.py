@@ -41,6 +41,7 @@ VERBS: Mapping[str, str | None] = {
     "session files": None,
     "session fork": "export",  # with --notebook, which writes a file
     "session grants": None,
+    "session help": None,
     "session info": None,
     "session limits": None,
     "session list": "list",  # as in `s = %session list`

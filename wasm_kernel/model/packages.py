@@ -11,6 +11,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from wasm_kernel.errors import PackageError
+from wasm_kernel.guest.instead import BUT, COMPILED
 
 GUEST_PYTHON = "3.15"
 _LONGEST = 300
@@ -29,39 +30,6 @@ _GUEST = {
     "python_version": GUEST_PYTHON,
     "sys_platform": "wasi",
     "extra": "",
-}
-
-_NO_NETWORK = "it cannot connect anywhere: the sandbox has no network"
-# What the image offers for the same purpose, where we know of something.
-_INSTEAD = {
-    **dict.fromkeys(("polars", "polars-runtime-32", "vaex", "modin", "fireducks", "datatable"), "pandas is there"),
-    **dict.fromkeys(
-        ("torch", "tensorflow", "tensorflow-cpu", "keras", "jax", "jaxlib", "xgboost", "lightgbm", "catboost"),
-        "scikit-learn is there",
-    ),
-    **dict.fromkeys(
-        ("psycopg2", "psycopg2-binary", "psycopg-binary", "mysqlclient", "duckdb", "asyncpg", "pymssql"),
-        "sqlite3 is there",
-    ),
-    **dict.fromkeys(
-        ("pyarrow", "fastparquet"), "in the sandbox pandas reads and writes CSV, JSON and Excel, but not Parquet"
-    ),
-    **dict.fromkeys(("opencv-python", "opencv-python-headless", "scikit-image"), "pillow and scipy.ndimage are there"),
-    **dict.fromkeys(("numba", "cython", "cffi", "llvmlite"), "numpy and scipy are there"),
-    **dict.fromkeys(("cvxpy", "ortools"), "scipy.optimize is there"),
-    **dict.fromkeys(("orjson", "ujson"), "json is there"),
-    **dict.fromkeys(("pydantic-core", "msgspec"), "attrs and dataclasses are there"),
-    **dict.fromkeys(("psutil", "pyzmq", "tornado"), "the sandbox has no processes and no network"),
-    "selectolax": "lxml and beautifulsoup4 are there",
-    "pymupdf": "pypdf is there",
-    "gensim": "scikit-learn is there",
-    "spacy": "regex and scikit-learn are there",
-}
-# These install, but do not work fully.
-_BUT = {
-    **dict.fromkeys(("requests", "httpx", "aiohttp", "urllib3", "openai", "boto3", "yfinance"), _NO_NETWORK),
-    **dict.fromkeys(("pymysql", "pg8000", "redis", "pymongo"), _NO_NETWORK),
-    "pydantic": "newer versions are compiled and cannot run here",
 }
 
 
@@ -165,11 +133,11 @@ def plain(requirement: Requirement) -> str:
 
 def why_not_compiled(name: str, asked: Iterable[str]) -> str:
     """Why a package without a pure-Python wheel cannot be installed."""
-    instead = _INSTEAD.get(key_of(name), "")
+    instead = COMPILED.get(key_of(name), "")
     wanted = [a for a in asked if key_of(a) != key_of(name)]
     if key_of(name) in {key_of(a) for a in asked} or not wanted:
         return _joined(f"{name} has no pure-Python wheel, and the sandbox cannot run compiled ones", instead)
-    instead = instead or next((i for i in (_INSTEAD.get(key_of(a), "") for a in wanted) if i), "")
+    instead = instead or next((i for i in (COMPILED.get(key_of(a), "") for a in wanted) if i), "")
     subject, verb = (wanted[0], "needs") if len(wanted) == 1 else (", ".join(wanted), "need")
     return _joined(f"{subject} {verb} {name}, which is compiled and cannot run in the sandbox", instead)
 
@@ -180,4 +148,4 @@ def _joined(sentence: str, more: str) -> str:
 
 def notes_on(added: Iterable[Package]) -> list[str]:
     """Warnings about packages that were just installed."""
-    return [f"{p.name} is installed, but {_BUT[key_of(p.name)]}" for p in added if key_of(p.name) in _BUT]
+    return [f"{p.name} is installed, but {BUT[key_of(p.name)]}" for p in added if key_of(p.name) in BUT]

@@ -231,7 +231,7 @@ def _fetch(
         try:
             installer.fetch(
                 list(now.values()), held, built_in.values(), change.new, work,
-                most_bytes=_MOST_BYTES, on_line=tell, cancel=cancel,
+                asked=[r.name for r in ours], most_bytes=_MOST_BYTES, on_line=tell, cancel=cancel,
             )  # fmt: skip
             return
         except PackageError as e:

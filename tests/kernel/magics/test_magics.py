@@ -78,7 +78,10 @@ def test_without_a_word_it_is_info(host: Pretended) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("inof", "there is no %session inof; the commands are attach, "),
+        ("inof", "there is no %session inof; did you mean info? %session help lists the commands"),
+        ("undi", "there is no %session undi; did you mean undo?"),
+        ("zzz", "there is no %session zzz; the commands are attach, "),
+        ("help me", "%session help does not take 'me'"),
         ("info now", "%session info"),
         ("limits memory", "'memory' is not a limit; write NAME=VALUE"),
         ("limits speed=1", "there is no limit 'speed'"),

@@ -88,6 +88,7 @@ def fetch(
     target: Path,
     work: Path,
     *,
+    asked: list[str],
     most_bytes: int,
     on_line: OnLine = lambda line: None,
     cancel: threading.Event | None = None,
@@ -100,12 +101,13 @@ def fetch(
         present: What the guest has without it.
         target: The folder for the packages.
         work: An empty folder for files the installer needs; the caller deletes it.
+        asked: Names of those that are new: what is wrong is said of these, not of what was installed before.
         most_bytes: What both folders may take while this goes on.
         on_line: Called with lines of the installer's that say how far it is.
         cancel: Ends it when set.
     """
-    asked = [re.split(r"[\[<>=!~ ]", r, maxsplit=1)[0] for r in requirements]
-    file = _request_file(requirements, pins, present, {key_of(name) for name in asked}, work)
+    names = [re.split(r"[\[<>=!~ ]", r, maxsplit=1)[0] for r in requirements]
+    file = _request_file(requirements, pins, present, {key_of(name) for name in names}, work)
     failure: PackageError | None = None
     for command in _commands(target, file):
         shutil.rmtree(target, ignore_errors=True)

@@ -94,6 +94,7 @@ class LiveGuest:
         if not self.files.in_session:
             sessions = locks.named_sessions(self.files.folder)
             instance.hide_sessions(sessions)
+        request = {**request, "memory_limit": policy.memory_bytes}
         if state.fresh:
             request = {**request, "fresh": {"seed": os.urandom(16).hex(), "env": dict(policy.env)}}
         if self._packages is not None:

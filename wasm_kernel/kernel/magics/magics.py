@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -65,9 +66,7 @@ class Magics:
         name, words = (words[0], words[1:]) if words else ("info", [])
         action = self._actions.get(name)
         if action is None:
-            raise ConfigurationError(
-                f"there is no %session {name}; the commands are {', '.join(SUBCOMMANDS['session'])}"
-            )
+            raise ConfigurationError(_no_such(name))
         if name == "list" and magic.used:
             await self._host.require("list", "read the names of all your sessions and their notebooks")
         return await action(words, parent)
@@ -102,3 +101,10 @@ class Magics:
             return [p.name for p in self._host.current.place.root.iterdir() if is_session_id(p.name)][:_MOST_IDS]
         except OSError:
             return []
+
+
+def _no_such(name: str) -> str:
+    near = difflib.get_close_matches(name, SUBCOMMANDS["session"], 1)
+    if near:
+        return f"there is no %session {name}; did you mean {near[0]}? %session help lists the commands"
+    return f"there is no %session {name}; the commands are {', '.join(SUBCOMMANDS['session'])}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from wasm_kernel.errors import ConfigurationError, NotAllowed
+from wasm_kernel.guest.host_help import HELP
 from wasm_kernel.host.disk.records import read_record, write_record
 from wasm_kernel.host.files import workspace_survey
 from wasm_kernel.kernel import render
@@ -29,6 +31,14 @@ class SessionMagics(Group):
     watch = False
 
     # ---- %session
+
+    async def session_help(self, words: list[str], parent: Message) -> Answer:
+        """List the commands."""
+        none(words, "%session help")
+        usage, _, more = HELP["session"].partition("\n\n    The host runs")
+        lines = [re.split(r" {3,}", line.strip(), maxsplit=1) for line in usage.splitlines() if "%session" in line]
+        rows: list[render.Row] = [(render.code(command), meaning) for command, meaning in lines]
+        return table(None, ("command", "what it does"), rows, caption=" ".join(f"The host runs{more}".split()))
 
     async def session_info(self, words: list[str], parent: Message) -> Answer:
         """Show what the session is and how much it uses."""

@@ -1,0 +1,68 @@
+"""Packages that cannot run here, and what the image offers for the same purpose. Guest and host both load it."""
+
+_NO_NETWORK = "it cannot connect anywhere: the sandbox has no network"
+
+# Packages with compiled code, by the name they are installed by; "" where nothing here serves the same purpose.
+COMPILED: dict[str, str] = {
+    **dict.fromkeys(("polars", "polars-runtime-32", "vaex", "modin", "fireducks", "datatable"), "pandas is there"),
+    **dict.fromkeys(
+        ("torch", "torchvision", "torchaudio", "tensorflow", "tensorflow-cpu", "keras", "jax", "jaxlib", "mxnet"),
+        "scikit-learn is there",
+    ),
+    **dict.fromkeys(("xgboost", "lightgbm", "catboost", "onnxruntime", "gensim"), "scikit-learn is there"),
+    **dict.fromkeys(
+        ("psycopg2", "psycopg2-binary", "psycopg-binary", "mysqlclient", "duckdb", "asyncpg", "pymssql", "pyodbc"),
+        "sqlite3 is there",
+    ),
+    **dict.fromkeys(
+        ("pyarrow", "fastparquet"), "in the sandbox pandas reads and writes CSV, JSON and Excel, but not Parquet"
+    ),
+    **dict.fromkeys(("h5py", "tables", "netcdf4"), "numpy.savez, pickle and sqlite3 are there"),
+    **dict.fromkeys(("opencv-python", "opencv-python-headless", "scikit-image"), "pillow and scipy.ndimage are there"),
+    **dict.fromkeys(("numba", "cython", "cffi", "llvmlite", "cupy"), "numpy and scipy are there"),
+    **dict.fromkeys(("cvxpy", "ortools"), "scipy.optimize is there"),
+    **dict.fromkeys(("orjson", "ujson"), "json is there"),
+    **dict.fromkeys(("pydantic-core", "msgspec"), "attrs and dataclasses are there"),
+    **dict.fromkeys(("psutil", "pyzmq", "tornado", "grpcio"), "the sandbox has no processes and no network"),
+    **dict.fromkeys(("tokenizers", "safetensors", "sentencepiece"), ""),
+    **dict.fromkeys(("shapely", "pyproj", "rasterio", "fiona", "gdal"), ""),
+    **dict.fromkeys(("cryptography", "pycryptodome", "rpy2", "pygame", "pyqt5", "pyside6"), ""),
+    "selectolax": "lxml and beautifulsoup4 are there",
+    "pymupdf": "pypdf is there",
+    "spacy": "regex and scikit-learn are there",
+    "igraph": "networkx is there",
+}
+
+# These install, but do not work fully.
+BUT: dict[str, str] = {
+    **dict.fromkeys(("requests", "httpx", "aiohttp", "urllib3", "openai", "boto3", "yfinance"), _NO_NETWORK),
+    **dict.fromkeys(("pymysql", "pg8000", "redis", "pymongo"), _NO_NETWORK),
+    "pydantic": "newer versions are compiled and cannot run here",
+}
+
+# What is imported by another name than it is installed by.
+INSTALLED_AS: dict[str, str] = {
+    "cv2": "opencv-python",
+    "skimage": "scikit-image",
+    "fitz": "pymupdf",
+    "zmq": "pyzmq",
+    "MySQLdb": "mysqlclient",
+    "osgeo": "gdal",
+    "Crypto": "pycryptodome",
+    "imblearn": "imbalanced-learn",
+    "dotenv": "python-dotenv",
+    "docx": "python-docx",
+    "pptx": "python-pptx",
+    "git": "GitPython",
+    "serial": "pyserial",
+    "pkg_resources": "setuptools",
+    "distutils": "setuptools",
+}
+
+
+def cannot_run(name: str) -> str:
+    """One sentence about a compiled package, by the name it is installed by; empty for others."""
+    more = COMPILED.get(name.lower().replace("_", "-"))
+    if more is None:
+        return ""
+    return f"{name} is compiled code, which cannot run in the sandbox" + (f"; {more}" if more else "")

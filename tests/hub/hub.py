@@ -26,6 +26,7 @@ from tests.browser.lab import PATIENCE, Lab, show_lab, write_settings
 from wasm_kernel.host.image.cache import cache_root
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "jupyterhub_config.py"
+HOST_USER = "bob"
 USERS = ("ann", "bob", "sam", "olga", "eve", "admin")  # sam is a student, olga an operator, eve nosy
 _CONFIG = """
 load_subconfig({example!r})
@@ -44,7 +45,9 @@ for service in c.JupyterHub.services:
     if service["name"] == "wasm-kernel-hub":
         service["url"] = "http://127.0.0.1:{ports[3]}"
         service["environment"] |= {settings!r}
-c.Spawner.environment["WASM_KERNEL_HOST"] = "0"  # it would outlive the hub
+# Kernel hosts would outlive the hub. One user has one, which a test ends.
+c.Spawner.environment["WASM_KERNEL_HOST"] = lambda spawner: "" if spawner.user.name == {host_user!r} else "0"
+c.Spawner.environment["XDG_RUNTIME_DIR"] = lambda spawner: f"{homes}/{{spawner.user.name}}/run"
 c.JupyterHub.services.append({{"name": "tests", "api_token": {token!r}}})
 c.JupyterHub.load_roles.append({{
     "name": "tests",
@@ -174,6 +177,7 @@ def running_hub(folder: Path, proxy: Path, log_file: Path, **settings: str) -> I
     config = folder / "tests_config.py"
     ours = {f"WASM_KERNEL_HUB_{name.upper()}": value for name, value in settings.items()}
     values = {"example": str(EXAMPLE), "ports": ports, "token": token, "culler_token": culler_token, "settings": ours}
+    values |= {"host_user": HOST_USER, "homes": folder / "homes"}
     config.write_text(_CONFIG.format(**values))
     for user in USERS:
         write_settings(hub.home(user) / ".jupyter" / "lab" / "user-settings")

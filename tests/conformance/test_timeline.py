@@ -16,7 +16,7 @@ import pytest
 
 from tests.clock import FakedClock
 from tests.conformance.client import Cell, Kernel, eventually
-from wasm_kernel import list_snapshots
+from wasm_kernel import delete_session_workspace, list_snapshots
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Start = Callable[..., Kernel]
@@ -639,3 +639,14 @@ def test_a_clock_that_steps_under_a_kernel(book: Start, tmp_path: Path, step: in
     cell = kernel.ok("print(x)")
     assert cell.stdout == "2\n"
     assert "while cell [3] was running" in cell.stderr
+
+
+def test_a_deleted_session_made_again_begins_afresh(book: Start) -> None:
+    kernel = book()
+    kernel.ok("x = 'old'")
+    close(kernel)
+    delete_session_workspace("notebook", kernel.root, snapshot=True)
+    kernel = book()
+    assert kernel.ok("print(globals().get('x')); x = 'new'").said == "None\n"
+    close(kernel)
+    assert "new\n" in book().ok("print(x)").stdout

@@ -18,6 +18,7 @@ from wasm_kernel import (
     PathRefused,
     SandboxLogger,
     archive_sessions,
+    create_session_sandbox,
     delete_session_workspace,
     export_session,
     import_session,
@@ -217,3 +218,29 @@ def test_lines_of_threads_do_not_mix(log: Log) -> None:
 def test_structlog_is_not_imported_before_something_is_said() -> None:
     code = "import sys, wasm_kernel; l = wasm_kernel.SandboxLogger(); l.info('x'); print('structlog' in sys.modules)"
     assert run_python(code) == "False\n"
+
+
+def test_a_bound_logger_is_of_the_same_kind(root: Path) -> None:
+    """A program's own logger, with a constructor of its own, still gets the events of its sessions."""
+
+    class Kept(SandboxLogger):
+        def __init__(self, to: list[tuple[str, dict[str, object]]]) -> None:
+            super().__init__(level="debug")
+            self.to = to
+
+        def log(self, level: str, event: str, **fields: object) -> None:
+            self.to.append((event, {**self._context, **fields}))
+
+    found: list[tuple[str, dict[str, object]]] = []
+    logger = Kept(found)
+    bound = logger.bind(session_id="s").bind(more=1)
+    assert type(bound) is Kept
+    bound.info("event", more=2)
+    logger.info("other")
+    assert found == [("event", {"session_id": "s", "more": 2}), ("other", {})]
+    found.clear()
+    session_id, sandbox = create_session_sandbox(workspace_root=root, logger=logger)
+    with sandbox:
+        sandbox.execute("1")
+    assert {fields.get("session_id") for event, fields in found if event.startswith("session.")} == {session_id}
+    assert "session.metadata.updated" in [event for event, _ in found]

@@ -40,7 +40,7 @@ _REASONS = {
     "max_total_bytes": "too much space in total",
     "min_free_bytes": "too little free disk",
 }
-_WITHOUT_AGE = ("no_metadata", "corrupted_metadata")
+_WITHOUT_AGE = ("no_metadata", "corrupted_metadata", "foreign_metadata")
 
 
 def delete_command(options: argparse.Namespace) -> int:

@@ -29,6 +29,7 @@ from wasm_kernel.sessions.snapshots import fork_session
 PROBLEMS = {
     "no_metadata": "no metadata",
     "corrupted_metadata": "damaged metadata",
+    "foreign_metadata": "metadata of another session or version",
     "symlink": "a link",
     "mount_inside": "a mount inside",
 }

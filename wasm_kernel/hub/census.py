@@ -19,8 +19,8 @@ class SessionRow:
         updated_at: When it was last used; None likewise.
         size_bytes: All its files.
         live: Whether somebody uses it now, as far as locks tell.
-        problem: ``no_metadata``, ``corrupted_metadata``, ``symlink``, ``mount_inside`` or empty. Text of the user's own
-            (title, notebook) may be hostile: escape it.
+        problem: ``no_metadata``, ``corrupted_metadata``, ``foreign_metadata``, ``symlink``, ``mount_inside`` or empty.
+            Text of the user's own (title, notebook) may be hostile: escape it.
         title: What a person called it.
         notebook: The path of its notebook, if it has one.
         execution_count: Cells run so far.

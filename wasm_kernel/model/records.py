@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 VERSION = 1
+OWN_SNAPSHOTS_AFTER = "own_snapshots_after"  # a number: snapshots below it are of a deleted session of the same id
 _REQUIRED = ("session_id", "created_at", "updated_at", "version")
 _SAFE_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,126}[A-Za-z0-9])?\Z")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
@@ -16,6 +17,14 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 class BadRecord(ValueError):
     """A metadata file that is not valid."""
+
+
+class ForeignRecord(BadRecord):
+    """Valid, but of another session, such as where a folder was copied: it says nothing about this one."""
+
+
+class LaterRecord(BadRecord):
+    """Written by a later version: what it means is not known here."""
 
 
 def is_uuid(name: str) -> bool:
@@ -90,6 +99,21 @@ def parse_record(data: bytes) -> SessionRecord:
     times = [parse_time(found[name]) for name in ("created_at", "updated_at")]
     extra = {name: value for name, value in found.items() if name not in _REQUIRED}
     return SessionRecord(found["session_id"], times[0], times[1], found["version"], extra)
+
+
+def check_record(record: SessionRecord, session_id: str) -> SessionRecord:
+    """A record, if it is one of this session that this version may judge by and replace."""
+    if record.version > VERSION:
+        raise LaterRecord(
+            f"the metadata of session {session_id} has version {record.version}, and this wasm-kernel knows {VERSION}; "
+            "update wasm-kernel"
+        )
+    if record.session_id != session_id:
+        raise ForeignRecord(
+            f"the metadata in session {session_id} names session {record.session_id[:128]!r}; "
+            f"`wasm-kernel sessions repair {session_id}` gives it its own"
+        )
+    return record
 
 
 def format_time(moment: datetime) -> str:

@@ -18,7 +18,8 @@ class SessionFacts:
         updated_at: When it was last used; None if unknown.
         size_bytes: What deleting it frees.
         live: Whether it is in use now.
-        problem: Why it cannot be judged (``no_metadata``, ``corrupted_metadata``, ``symlink``, ...), or empty.
+        problem: Why it cannot be judged (``no_metadata``, ``corrupted_metadata``, ``foreign_metadata``, ``symlink``,
+            ...), or empty.
         stamp: Changes whenever the session is used; empty without metadata.
     """
 

@@ -19,7 +19,15 @@ from wasm_kernel.host.disk.locks import lock_session, state_folder
 from wasm_kernel.host.disk.records import read_record, write_record
 from wasm_kernel.host.durable import sync_file_system, sync_folder
 from wasm_kernel.host.files import delete_tree, workspace_survey
-from wasm_kernel.model.records import SessionRecord, check_session_id, is_session_id, new_record
+from wasm_kernel.host.store.sequence import next_number
+from wasm_kernel.model.records import (
+    OWN_SNAPSHOTS_AFTER,
+    LaterRecord,
+    SessionRecord,
+    check_session_id,
+    is_session_id,
+    new_record,
+)
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.sandboxes import DEFAULT_WORKSPACE
 
@@ -65,6 +73,8 @@ def repair_session_metadata(
     try:
         try:
             known = read_record(folder)
+        except LaterRecord:
+            raise
         except ValueError:
             known = None
             damaged = folder / workspace_survey.METADATA_NAME
@@ -89,6 +99,10 @@ def prepared_root(workspace_root: Path | str | None) -> Path:
 
 
 def make_session_folder(root: Path, session_id: str, extra: dict[str, Any], logger: SandboxLogger) -> Path:
+    """A new session's folder. A session deleted under this id may have left snapshots: it does not go on from them."""
+    store = state_folder(root) / "snapshots"
+    if (store / "manifests" / session_id).is_dir():
+        extra = {**extra, OWN_SNAPSHOTS_AFTER: next_number(store)}
     with staged_session(root, session_id, extra, logger):
         pass
     return root / session_id

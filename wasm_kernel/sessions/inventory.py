@@ -12,7 +12,16 @@ from wasm_kernel.host.disk import locks, removal
 from wasm_kernel.host.disk.packages import PACKAGES
 from wasm_kernel.host.files.workspace_survey import METADATA_NAME
 from wasm_kernel.model.names import STATE_FOLDER
-from wasm_kernel.model.records import BadRecord, SessionRecord, is_session_id, is_uuid, parse_record
+from wasm_kernel.model.records import (
+    BadRecord,
+    ForeignRecord,
+    LaterRecord,
+    SessionRecord,
+    check_record,
+    is_session_id,
+    is_uuid,
+    parse_record,
+)
 from wasm_kernel.model.retention import SessionFacts
 from wasm_kernel.sessions.sandboxes import DEFAULT_WORKSPACE
 
@@ -77,11 +86,13 @@ def _facts(
         handle = os.open(f"{path}/{METADATA_NAME}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             stamp = _stamp(os.fstat(handle))
-            record = parse_record(os.read(handle, 1 << 20))
+            record = check_record(parse_record(os.read(handle, 1 << 20)), name)
         finally:
             os.close(handle)
     except FileNotFoundError:
         return SessionFacts(name, None, size, live, "no_metadata") if os.path.lexists(path) else None
+    except (ForeignRecord, LaterRecord):
+        return SessionFacts(name, None, size, live, "foreign_metadata", stamp)
     except (BadRecord, OSError):
         return SessionFacts(name, None, size, live, "corrupted_metadata", stamp)
     records[name] = record

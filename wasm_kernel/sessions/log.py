@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import sys
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -29,11 +30,11 @@ class SandboxLogger:
         self._context = dict(context or {})
         self._emit: Any = None
 
-    def bind(self, **fields: Any) -> SandboxLogger:
-        """A logger that adds these fields to every event."""
-        return SandboxLogger(
-            level=self._level, json=self._json, stream=self._stream, context={**self._context, **fields}
-        )
+    def bind(self, **fields: Any) -> Self:
+        """A logger of the same kind that adds these fields to every event."""
+        bound = copy.copy(self)  # a subclass may have attributes of its own, and another constructor
+        bound._context = {**self._context, **fields}
+        return bound
 
     def debug(self, event: str, **fields: Any) -> None:
         """An event for debugging."""

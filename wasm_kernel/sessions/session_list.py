@@ -26,7 +26,7 @@ class SessionSummary:
         updated_at: Likewise.
         size_bytes: All its files.
         live: Whether it is in use now.
-        problem: ``no_metadata``, ``corrupted_metadata``, ``symlink``, ``mount_inside`` or empty.
+        problem: ``no_metadata``, ``corrupted_metadata``, ``foreign_metadata``, ``symlink``, ``mount_inside`` or empty.
         title: The title a person gave it.
         notebook: The path of its notebook, if it has one.
         execution_count: Cells run so far.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,9 +14,16 @@ import pytest
 from tests.sessions.helpers import run_python
 from wasm_kernel.host.disk import records
 from wasm_kernel.host.disk.records import RecordKeeper, read_record, write_record
-from wasm_kernel.model.records import BadRecord, new_record
+from wasm_kernel.model.records import BadRecord, ForeignRecord, LaterRecord, new_record
 
 NOW = datetime(2026, 11, 22, 10, 15, 30, 123456, UTC)
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """The folder of session ``a``."""
+    (tmp_path / "a").mkdir()
+    return tmp_path / "a"
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -32,6 +40,19 @@ def test_no_file_is_no_record(tmp_path: Path) -> None:
     assert read_record(tmp_path / "missing") is None
 
 
+def test_a_record_of_another_session_or_a_later_version_is_not_taken_for_its_own(tmp_path: Path) -> None:
+    write_record(tmp_path, new_record("b", NOW), sync=False)
+    with pytest.raises(ForeignRecord, match="names session 'b'.*sessions repair a"):
+        read_record(tmp_path)
+    write_record(tmp_path, replace(new_record("a", NOW), version=2), sync=False)
+    with pytest.raises(LaterRecord, match="update wasm-kernel"):
+        read_record(tmp_path)
+    staged = tmp_path.parent / "a.0123abcd"
+    staged.mkdir()
+    write_record(staged, new_record("a", NOW), sync=False)
+    assert read_record(staged) is not None, "one that is being made"
+
+
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"session_id": "a"}', b" " * (1 << 20) + b"{}"])
 def test_a_damaged_file_is_said_to_be(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / ".metadata.json").write_bytes(damage)
@@ -41,7 +62,7 @@ def test_a_damaged_file_is_said_to_be(tmp_path: Path, damage: bytes) -> None:
 
 
 def test_what_is_no_ordinary_file_is_not_read(tmp_path: Path) -> None:
-    whole = new_record("a", NOW).to_json()
+    whole = new_record("session", NOW).to_json()
     (tmp_path / "outside").write_bytes(whole)
     path = tmp_path / "session" / ".metadata.json"
     path.parent.mkdir()

@@ -38,6 +38,7 @@ from wasm_kernel import (
     PruneResult,
     RetentionPolicy,
     SessionLocked,
+    archive_sessions,
     delete_session_workspace,
     get_session_sandbox,
     prune_sessions,
@@ -722,3 +723,68 @@ def test_threads_that_open_one_session_share_it(sessions: Opened, root: Path) ->
     assert failed == []
     opened[0].execute("x = 1")
     assert all(sandbox.execute("x").success for sandbox in opened)
+
+
+@pytest.mark.parametrize("what", [".", ".wasm-kernel/gate", ".wasm-kernel/trash"])
+@pytest.mark.parametrize("archive", [False, True])
+def test_where_nothing_may_be_written_a_prune_reports_and_does_not_raise(
+    root: Path, tmp_path: Path, log: Log, what: str, archive: bool
+) -> None:
+    ids = {make_session(root, hours=100, files={"f": "x"}) for _ in range(3)}
+    make_session(root, hours=1)
+    prune_sessions(1000, root)
+    before = tree(root)
+    (root / ".wasm-kernel" / "trash").mkdir(exist_ok=True)
+    with immutable(root / what):
+        assert set(prune_sessions(24, root, dry_run=True).deleted_sessions) == ids
+        if archive:
+            result = archive_sessions(24, tmp_path / "archives", root, logger=log.logger)
+        else:
+            result = prune_sessions(24, root, logger=log.logger)
+    assert result.deleted_sessions == []
+    assert set(result.errors) == ids
+    assert all("not permitted" in text for text in result.errors.values())
+    assert result.reclaimed_bytes == 0
+    assert {name: data for name, data in tree(root).items() if name in before} == before
+    assert set(prune_sessions(24, root).deleted_sessions) == ids
+
+
+def test_where_nothing_may_be_written_and_nothing_is_to_go_a_warning_says_so(root: Path, log: Log) -> None:
+    make_session(root)
+    prune_sessions(24, root)
+    with immutable(root / ".wasm-kernel" / "gate"):
+        assert prune_sessions(24, root, logger=log.logger).errors == {}
+        assert [event["event"] for event in log.warnings()] == ["session.prune.failed"]
+
+
+# ---- metadata of others
+
+STRANGE = {
+    "another id": {"session_id": str(uuid.uuid4())},
+    "a later version": {"version": 2},
+    "both": {"session_id": "x", "version": 99},
+}
+
+
+@pytest.mark.parametrize("changes", STRANGE.values(), ids=STRANGE)
+def test_metadata_of_another_session_or_of_a_later_version_is_left_alone(
+    sessions: Opened, root: Path, log: Log, changes: dict[str, Any]
+) -> None:
+    """Such as where a folder was copied, or a workspace was used with a newer release."""
+    session_id = make_session(root, hours=1000, files={"f": "x"})
+    file = root / session_id / ".metadata.json"
+    file.write_text(json.dumps({**json.loads(file.read_bytes()), **changes, "of": "somebody else"}))
+    before = file.read_bytes()
+    result = prune_sessions(24, root, logger=log.logger)
+    assert (result.deleted_sessions, result.skipped_sessions) == ([], [session_id])
+    assert log.event("session.prune.skipped")["reason"] == "foreign_metadata"
+    with sessions.get(session_id, logger=log.logger) as sandbox:
+        assert sandbox.execute("print(open('f').read())").stdout == "x\n"
+    assert file.read_bytes() == before
+    if "version" in changes:
+        with pytest.raises(ValueError, match="update wasm-kernel"):
+            repair_session_metadata(session_id, root)
+        assert file.read_bytes() == before
+    else:
+        assert repair_session_metadata(session_id, root).session_id == session_id
+        assert [p.read_bytes() for p in (root / session_id).glob(".metadata.json.damaged-*")] == [before]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,11 +13,15 @@ from tests.clock import FakedClock
 from tests.sessions.helpers import make_session, plant_snapshot, run_python
 from wasm_kernel import (
     SnapshotRetention,
+    create_snapshot,
+    delete_session_workspace,
     export_snapshot,
     fork_session,
+    get_session_sandbox,
     import_snapshot,
     list_snapshots,
     prune_snapshots,
+    restore_snapshot,
 )
 from wasm_kernel.sessions.snapshots import newest_snapshot
 
@@ -133,3 +138,31 @@ def test_what_comes_from_elsewhere_gets_a_number_of_its_own(root: Path, machine:
     elsewhere = tmp_path / "elsewhere"
     other, only = import_snapshot(tmp_path / "exported", elsewhere)
     assert newest_snapshot(elsewhere, other) == only
+
+
+@pytest.mark.parametrize("how", ["deleted, with a last snapshot", "deleted by hand"])
+def test_a_deleted_id_that_is_made_again_begins_afresh(root: Path, how: str) -> None:
+    """Its snapshots may have stayed: they can be restored, but nobody goes on from them unasked."""
+    session_id = "thesis"
+    with get_session_sandbox(session_id, workspace_root=root) as sandbox:
+        assert sandbox.execute("x = 'old'").success
+        old = create_snapshot(session_id, root)
+    if how == "deleted by hand":
+        shutil.rmtree(root / session_id)
+    else:
+        delete_session_workspace(session_id, root, snapshot=True)
+    assert old.snapshot_id in {s.snapshot_id for s in list_snapshots(root)}
+    look = "print(globals().get('x'))"
+    with get_session_sandbox(session_id, workspace_root=root, resume=True) as sandbox:
+        assert sandbox.execute(look).stdout == "None\n"
+    fork = fork_session(session_id, root)
+    with get_session_sandbox(fork, workspace_root=root, resume=True) as sandbox:
+        assert sandbox.execute(look).stdout == "None\n"
+    with get_session_sandbox(session_id, workspace_root=root, resume=True) as sandbox:
+        assert sandbox.execute(f"{look}; x = 'new'").stdout == "None\n"
+        create_snapshot(session_id, root)
+    with get_session_sandbox(session_id, workspace_root=root, resume=True) as sandbox:
+        assert sandbox.execute(look).stdout == "new\n"
+    restore_snapshot(old.snapshot_id, root)
+    with get_session_sandbox(session_id, workspace_root=root, resume=True) as sandbox:
+        assert sandbox.execute(look).stdout == "old\n"

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from wasm_kernel.host.durable import write_file
 from wasm_kernel.model.names import METADATA_NAME
-from wasm_kernel.model.records import BadRecord, SessionRecord, parse_record
+from wasm_kernel.model.records import BadRecord, SessionRecord, check_record, parse_record
 
 _MAX_METADATA = 1 << 20
 _SYNC_EVERY = 30.0  # seconds
 
 
 def read_record(folder: Path) -> SessionRecord | None:
-    """A session's metadata; None when it has none. `BadRecord` when it cannot be understood."""
+    """A session's metadata; None when it has none. `BadRecord` when it cannot be understood, or is not its own."""
     try:
         handle = os.open(folder / METADATA_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -31,7 +31,7 @@ def read_record(folder: Path) -> SessionRecord | None:
         data = os.read(handle, _MAX_METADATA)
     finally:
         os.close(handle)
-    return parse_record(data)
+    return check_record(parse_record(data), folder.name.partition(".")[0])  # one being made has a dot in its name
 
 
 def write_record(folder: Path, record: SessionRecord, *, sync: bool) -> None:

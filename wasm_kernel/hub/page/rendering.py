@@ -22,6 +22,7 @@ _REASONS = {
     "min_free_bytes": "disk is full",
     "no_metadata": "no metadata",
     "corrupted_metadata": "damaged metadata",
+    "foreign_metadata": "metadata of another session or version",
     "symlink": "a link",
     "mount_inside": "a mount inside",
 }

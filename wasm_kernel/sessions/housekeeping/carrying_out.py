@@ -38,21 +38,26 @@ def carry_out(
     workers: int = 4,
     on_progress: OnProgress | None = None,
 ) -> PruneResult:
-    """Carry out a plan, sparing sessions in use or used since, and sweep leftovers."""
-    for decision in planned.forget:
-        tombstones.forget(root, decision.session_id)  # first: what remains of them is then swept with the leftovers
+    """Carry out a plan, sparing sessions in use or used since, and sweep leftovers. What fails is reported."""
     work = _Removal(root, planned, logger, on_progress)
-    with removal.Bin(root) as place:
-        with locks.gate(root, exclusive=True):
-            place.collect_leftovers()
-        if planned.archive_to is not None or planned.snapshot:
-            work.save_and_delete()
-        else:
-            work.delete(place, workers)
+    forgotten: list[Decision] = []
+    try:
+        for decision in planned.forget:
+            tombstones.forget(root, decision.session_id)  # first: what remains is then swept with the leftovers
+            forgotten.append(decision)
+        with removal.Bin(root) as place:
+            with locks.gate(root, exclusive=True):
+                place.collect_leftovers()
+            if planned.archive_to is not None or planned.snapshot:
+                work.save_and_delete()
+            else:
+                work.delete(place, workers)
+    except OSError as e:  # such as a root, or a gate, that may not be written
+        work.fail_the_rest(e)
     removal.sweep_temporaries(planned.found.temporaries)
-    thinned = _thin_out(root, planned.snapshots, work.live, logger)
+    thinned = _thin_out(root, planned.snapshots, work, logger)
     gone = [d for d in planned.sessions.remove if d.session_id in work.done]
-    reclaimed = sum(d.size_bytes + d.snapshot_bytes for d in (*gone, *planned.forget))
+    reclaimed = sum(d.size_bytes + d.snapshot_bytes for d in (*gone, *forgotten))
     return PruneResult(
         deleted_sessions=[d.session_id for d in gone],
         skipped_sessions=[d.session_id for d in planned.sessions.skip],
@@ -62,9 +67,9 @@ def carry_out(
         archived=work.archived,
         last_snapshots=work.last_snapshots,
         changed_sessions=work.changed,
-        forgotten_sessions=[d.session_id for d in planned.forget],
+        forgotten_sessions=[d.session_id for d in forgotten],
         deleted_snapshots=[s.snapshot_id for s in thinned],
-        snapshot_bytes_freed=give_space_back(root, wait=_PATIENCE if gone or planned.forget or thinned else 0.0),
+        snapshot_bytes_freed=give_space_back(root, wait=_PATIENCE if gone or forgotten or thinned else 0.0),
     )
 
 
@@ -174,6 +179,15 @@ class _Removal:
             self.archived[session_id] = target
         self._logger.info("session.deleted", session_id=session_id)
 
+    def fail_the_rest(self, error: OSError) -> None:
+        """Nothing more can be done: whatever was to be deleted, and is not, could not be."""
+        known = self.done.union(self.errors, self.live, self.changed)
+        rest = [d.session_id for d in self._planned.sessions.remove if d.session_id not in known]
+        for session_id in rest:
+            self._failed(session_id, error)
+        if not rest:
+            self._logger.warning("session.prune.failed", workspace_root=str(self._root), error=str(error))
+
     def _failed(self, session_id: str, error: OSError) -> None:
         self.errors[session_id] = str(error)
         self._logger.warning("session.prune.failed", session_id=session_id, error=str(error))
@@ -183,13 +197,17 @@ class _Removal:
             self._on_progress(count, len(self._planned.sessions.remove))
 
 
-def _thin_out(root: Path, doomed: list[Snapshot], live: list[str], logger: SandboxLogger) -> list[Snapshot]:
-    """Delete these snapshots; those deleted. Sessions that are now in use are added to ``live``."""
+def _thin_out(root: Path, doomed: list[Snapshot], work: _Removal, logger: SandboxLogger) -> list[Snapshot]:
+    """Delete these snapshots; those deleted. Sessions that are now in use are added to those of ``work``."""
     if not doomed:
         return []
-    with contextlib.closing(snapshot_store(root)) as store:
-        gone, in_use = remove_snapshots(root, doomed, store)
-    live.extend(in_use)
+    try:
+        with contextlib.closing(snapshot_store(root)) as store:
+            gone, in_use = remove_snapshots(root, doomed, store)
+    except OSError as e:
+        work.errors.update({s.session_id: str(e) for s in doomed})
+        return []
+    work.live.extend(in_use)
     for snapshot in gone:
         logger.info("session.snapshot.deleted", snapshot_id=snapshot.snapshot_id)
     return gone

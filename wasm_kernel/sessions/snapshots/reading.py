@@ -6,9 +6,10 @@ import contextlib
 from pathlib import Path
 
 from wasm_kernel.errors import BadSnapshot, ConfigurationError, WasmKernelError
+from wasm_kernel.host.disk.records import read_record
 from wasm_kernel.host.store.chunks import ZERO, ChunkStore
 from wasm_kernel.model.names import STATE_FOLDER
-from wasm_kernel.model.records import is_uuid
+from wasm_kernel.model.records import OWN_SNAPSHOTS_AFTER, BadRecord, is_uuid
 from wasm_kernel.model.snapshots import Snapshot, parse_snapshot
 from wasm_kernel.sessions.inventory import existing_root
 from wasm_kernel.sessions.recorder import snapshot_store
@@ -35,9 +36,17 @@ def get_snapshot(snapshot_id: str, workspace_root: AnyRoot = None) -> Snapshot:
 
 
 def newest_snapshot(root: Path, session_id: str) -> Snapshot | None:
-    """A session's newest snapshot."""
+    """A session's newest snapshot: what it goes on from. Not one of a session that was deleted under the same id."""
     found = list_snapshots(root, session_id)
-    return found[0] if found else None
+    return found[0] if found and found[0].sequence >= _own_after(root / session_id) else None
+
+
+def _own_after(folder: Path) -> int:
+    with contextlib.suppress(BadRecord):
+        record = read_record(folder)
+        after = record.extra.get(OWN_SNAPSHOTS_AFTER) if record is not None else 0
+        return after if type(after) is int else 0
+    return 0
 
 
 def has_store(root: Path) -> bool:

@@ -23,6 +23,8 @@ INSIDE = {
     "BadFrame": "of the wire: the guest is told, or ends",
     "BadPack": "the store makes a DamagedChunk of it",
     "BadRecord": "a session is listed with damaged metadata",
+    "ForeignRecord": "the same, with metadata of another session",
+    "LaterRecord": "the same, with metadata of a later version; a repair makes it a ConfigurationError",
     "BuildFailed": "a cell ends with it",
     "CutOff": "a NotDone",
     "HubUnavailable": "the hub's service tells the operator",

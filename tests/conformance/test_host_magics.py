@@ -451,3 +451,25 @@ def test_the_guests_environment_holds_nothing_of_the_hosts(kernel: Kernel) -> No
     seen = kernel.ok("import os; print(dict(os.environ))").stdout
     assert str(kernel.root) not in seen
     assert os.environ["PATH"] not in seen
+
+
+def test_attach_from_a_kernel_without_a_notebook_leaves_no_empty_session_behind(start: Start) -> None:
+    kernel = start(WASM_KERNEL_SESSION="thesis")
+    kernel.ok("x = 1")
+    kernel.manager.shutdown_kernel(now=False)
+    kernel = start(WASM_KERNEL_GRANTS="attach")
+    kernel.client.complete("%session att", 12, reply=True)
+    kernel.ok("%session attach thesis")
+    assert kernel.ok("x").result == "1"
+    assert sessions(kernel) == {"thesis"}
+    kernel = start(WASM_KERNEL_GRANTS="attach")
+    kernel.ok("y = 2")
+    (used,) = sessions(kernel) - {"thesis"}
+    kernel.ok("%session new")
+    assert used in sessions(kernel), "its variables can be returned to"
+    kernel.ok(f"%session attach {used}")
+    assert kernel.ok("y").result == "2"
+
+
+def sessions(kernel: Kernel) -> set[str]:
+    return {folder.name for folder in kernel.root.iterdir() if folder.name[0] != "."}

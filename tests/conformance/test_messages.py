@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import psutil
 import pytest
 
 from tests.conformance.client import PATIENCE, Kernel, eventually
+from wasm_kernel.kernel.channels import PORTS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SEALED = False  # what sealing changes is tested in kernel/seal
@@ -528,17 +530,65 @@ def test_a_signal_ends_the_kernel_cleanly(start: Start, sent: signal.Signals) ->
     assert process.wait(timeout=PATIENCE) == 0
 
 
-def test_the_kernel_ends_when_its_parent_is_gone(tmp_path: Path) -> None:
-    parent = (
-        "import os, sys, time\nfrom jupyter_client.manager import KernelManager\n"
-        "m = KernelManager(kernel_name='wasm'); m.start_kernel()\n"
-        "c = m.blocking_client(); c.start_channels(); c.wait_for_ready(timeout=60)\n"
-        "print(m.provisioner.process.pid, flush=True); time.sleep(0.3); os._exit(1)"
+ORPHAN = """
+import os, shutil, sys, time
+from pathlib import Path
+from jupyter_client.manager import KernelManager
+m = KernelManager(kernel_name='wasm')
+m.start_kernel()
+c = m.blocking_client(); c.start_channels(); c.wait_for_ready(timeout=60)
+c.execute_interactive('1', timeout=60)
+if sys.argv[1] == 'gone':
+    for folder in Path(os.environ['WASM_KERNEL_WORKSPACE']).iterdir():
+        shutil.rmtree(folder)
+print(m.provisioner.process.pid, flush=True); time.sleep(0.3); os._exit(1)
+"""
+
+
+def has_ended(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie"
+
+
+@pytest.mark.parametrize("folder", ["there", "gone"])
+@pytest.mark.parametrize("env", [{}, {"WASM_KERNEL_SESSION": "thesis"}], ids=["temporary", "named"])
+def test_the_kernel_ends_when_its_parent_is_gone(tmp_path: Path, folder: str, env: dict[str, str]) -> None:
+    environ = {**os.environ, "WASM_KERNEL_WORKSPACE": str(tmp_path / "sessions"), **env}
+    done = subprocess.run(
+        [sys.executable, "-c", ORPHAN, folder], env=environ, stdout=subprocess.PIPE, timeout=120, check=False
     )
-    environ = {**os.environ, "WASM_KERNEL_WORKSPACE": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", parent], env=environ, stdout=subprocess.PIPE, timeout=60, check=False)
     pid = int(json.loads(done.stdout))
-    assert eventually(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie")
+    assert eventually(lambda: has_ended(pid))
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "control", "shell"])
+def test_the_kernel_ends_although_its_folder_is_gone(start: Start, how: str) -> None:
+    kernel = start()
+    kernel.ok("1")
+    for folder in kernel.root.iterdir():
+        shutil.rmtree(folder)
+    process = kernel.manager.provisioner.process
+    if how == "SIGTERM":
+        process.send_signal(signal.SIGTERM)
+    else:
+        assert kernel.ask("shutdown_request", {"restart": False}, channel=how)["status"] == "ok"
+    assert process.wait(timeout=PATIENCE) == 0
+
+
+def test_the_kernel_ends_when_its_parent_was_gone_before_it_could_look(tmp_path: Path) -> None:
+    """Orphaned while it starts, it gets another parent before it has seen the first."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    connection = {"ip": "127.0.0.1", "transport": "tcp", "key": "", "signature_scheme": "hmac-sha256"}
+    (tmp_path / "connection.json").write_text(json.dumps({**connection, **dict.fromkeys(PORTS, 0)}))
+    environ = {**os.environ, "WASM_KERNEL_WORKSPACE": str(tmp_path / "sessions"), "JPY_PARENT_PID": str(gone.pid)}
+    kernel = subprocess.Popen(
+        [sys.executable, "-P", "-m", "wasm_kernel", "-f", tmp_path / "connection.json"], env=environ
+    )
+    try:
+        assert kernel.wait(timeout=PATIENCE) == 0
+    finally:
+        kernel.kill()
+        kernel.wait()
 
 
 # ---- what runs between cells

@@ -195,8 +195,7 @@ class MessageLoop(Kernel):
                 self._answer_control(control.recv_multipart())
             elif self._starter.gone():
                 self.log.warning("the process that started this kernel is gone; shutting down")
-                self.end()
-                self._stop()
+                self._terminate()
 
     def _answer_control(self, frames: list[bytes]) -> None:
         try:
@@ -295,12 +294,19 @@ class MessageLoop(Kernel):
 
     async def do_shutdown(self, restart: bool) -> Message:
         """Release everything."""
-        self.end()
+        self._end()
         return {"status": "ok", "restart": restart}
 
     def _terminate(self) -> None:
-        self.end()
+        self._end()
         self._stop()
+
+    def _end(self) -> None:
+        """Whatever goes wrong at the end, such as a session's folder that is gone, the process ends."""
+        try:
+            self.end()
+        except Exception:
+            self.log.exception("the session could not be closed properly")
 
     def _stop(self) -> None:
         self._stopping.set()

@@ -177,7 +177,10 @@ class NotebookSession:
         if self.notebook is not None:
             forget_notebook(self.root, now.session_id)
             follow_notebook(self.root, to.session_id, self.notebook)
+        unused = self.temporary and now.execution_count == 0  # else it can be returned to, with its variables
         now.close()
+        if unused:
+            self._discard_empty(now)
         self.temporary = False
         return live
 
@@ -196,6 +199,11 @@ class NotebookSession:
         if self.notebook is not None:
             note_identity(self.root, now.session_id, self.notebook)
         now.close()
-        if self.temporary and not any(p.name[0] != "." for p in now.folder.iterdir()):
-            with contextlib.suppress(OSError, SessionLocked):
-                discard_session(self.root, now.session_id)
+        if self.temporary:
+            self._discard_empty(now)
+
+    def _discard_empty(self, left: LiveSession) -> None:
+        """Nobody can find a session of this kernel's own again, unless by its files."""
+        with contextlib.suppress(OSError, SessionLocked):  # its folder may be gone
+            if not left.has_files:
+                discard_session(self.root, left.session_id)

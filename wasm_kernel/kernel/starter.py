@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 
 class Starter:
     """The process that started this one: its parent.
+
+    It may be gone before this process can look for the first time. So whoever is named by ``JPY_PARENT_PID``, which
+    Jupyter sets, must be there as well.
 
     Attributes:
         descriptor: Becomes readable when the starter may be gone; None: look from time to time.
@@ -14,12 +18,24 @@ class Starter:
 
     descriptor: int | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._parent = os.getppid()
+        named = environ.get("JPY_PARENT_PID", "")
+        self._named = int(named) if named.isdecimal() and len(named) < 10 else 0
 
     def bound(self) -> None:
         """The kernel's sockets are bound: clients can connect."""
 
     def gone(self) -> bool:
         """Whether the starter is gone."""
-        return os.getppid() != self._parent
+        if os.getppid() != self._parent:
+            return True
+        if self._named in (0, 1, self._parent):
+            return False
+        try:
+            os.kill(self._named, 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            pass  # another user's: it is there
+        return False

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.errors import NotAllowed
+from wasm_kernel.errors import ConfigurationError, NotAllowed
 from wasm_kernel.host import administrator
 from wasm_kernel.host.disk import locks, removal, reserve
 from wasm_kernel.host.disk.locks import lock_session, state_folder
@@ -73,8 +73,8 @@ def repair_session_metadata(
     try:
         try:
             known = read_record(folder)
-        except LaterRecord:
-            raise
+        except LaterRecord as e:
+            raise ConfigurationError(str(e)) from None
         except ValueError:
             known = None
             damaged = folder / workspace_survey.METADATA_NAME

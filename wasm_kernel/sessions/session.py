@@ -74,6 +74,15 @@ class LiveSession:
         """Whether its folder contains anything a person would see."""
         return any(path.name[0] != "." for path in self.folder.iterdir())
 
+    @property
+    def execution_count(self) -> int:
+        """How many cells ever ran in it, as its metadata says."""
+        with contextlib.suppress(BadRecord):
+            record = read_record(self.folder)
+            count = record.extra.get("execution_count") if record is not None else 0
+            return count if type(count) is int else 0
+        return 0
+
     def begins_afresh(self) -> bool:
         """Whether a kernel restart asked for a fresh interpreter, and nothing was saved since."""
         with contextlib.suppress(BadRecord):

@@ -782,7 +782,7 @@ def test_metadata_of_another_session_or_of_a_later_version_is_left_alone(
         assert sandbox.execute("print(open('f').read())").stdout == "x\n"
     assert file.read_bytes() == before
     if "version" in changes:
-        with pytest.raises(ValueError, match="update wasm-kernel"):
+        with pytest.raises(ConfigurationError, match="update wasm-kernel"):
             repair_session_metadata(session_id, root)
         assert file.read_bytes() == before
     else:

@@ -42,6 +42,7 @@ INSIDE = {
     "TooComplicated": "the seal shows text instead",
     "TooMuch": "the server's answer, or the guest is told",
     "Trapped": "becomes an outcome",
+    "_BadLog": "the log of cells ends there",
     "_Unreadable": "the seal leaves a style out",
 }
 

@@ -29,6 +29,7 @@ class Recorder:
     def __init__(self) -> None:
         self.root, self.files, self.written = Path("nowhere"), [], list[Snapshot]()
         self.removed: list[str] = []
+        self.log = SimpleNamespace(size=0, rotate=lambda: None, sync=lambda: None)
         self.store = SimpleNamespace(remove_manifest=lambda session, name: self.removed.append(name))
         self.may_write = threading.Event()
         self.may_write.set()
@@ -70,8 +71,9 @@ class Recorder:
 class Memory:
     """A captured memory that others may take over."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = 0) -> None:
         self.taken: list[Memory] = []
+        self.bytes = size
 
     def take_over(self, other: Memory) -> None:
         self.taken.append(other)
@@ -138,6 +140,37 @@ def test_cells_that_follow_fast_wait_for_a_pause_but_not_for_ever(recorder: Reco
         assert number > 3
 
     play(scene, count=1000)
+
+
+def test_cells_that_are_logged_wait_until_nothing_happens(recorder: Recorder, monkeypatch: Any) -> None:
+    monkeypatch.setattr(checkpoints, "_PAUSE", 0.0)
+    monkeypatch.setattr(checkpoints, "_MOST_WAIT", 0.0)
+    monkeypatch.setattr(checkpoints, "_LOGGED_PAUSE", 0.3)
+
+    async def scene(made: Checkpoints, collected: Collected) -> None:
+        for number in range(1, 6):
+            made.enqueue(pending(recorder, number), soon=True, logged=True)
+            await asyncio.sleep(0.02)
+        assert recorder.counts == []
+        await asyncio.sleep(0.6)
+        await made.settled()
+        assert recorder.counts == [1, 2, 3, 4, 5]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("what", ["the log", "the memory"])
+def test_cells_that_are_logged_do_not_wait_once_they_are_large(recorder: Recorder, what: str) -> None:
+    async def scene(made: Checkpoints, collected: Collected) -> None:
+        one: Any = pending(recorder, 1)
+        if what == "the log":
+            recorder.log.size = checkpoints._MOST_WAITING
+        else:
+            one.guest.memory.bytes = checkpoints._MOST_WAITING
+        made.enqueue(one, soon=True, logged=True)
+        await asyncio.wait_for(asyncio.wrap_future(one.written), 10)
+
+    play(scene)
 
 
 def test_too_many_that_wait_become_fewer_and_lose_nothing(recorder: Recorder) -> None:

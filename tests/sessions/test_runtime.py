@@ -33,7 +33,8 @@ class Guest:
         self.wants: tuple[str, Any] | None = None
         self.fails: Exception | None = None
 
-    def begin_execute(self, code: str, deliver: Any, *, on_event: Any, options: dict[str, Any]) -> None:
+    def begin_execute(self, code: str, deliver: Any, *, on_event: Any, options: dict[str, Any], log: Any) -> None:
+        assert log is None, "without checkpoints nothing is logged"
         self.ran.append((code, options))
         self.fresh = False
         on_event(wire.Stream("stdout", code))

@@ -165,6 +165,8 @@ class CurrentSession:
         else:
             self._runtime.moved(opened)
         self._runtime.on_saved = self.history.saved
+        if opened.problem:
+            place.notes.append(opened.problem)
         if opened.manifest is not None:
             place.tell_of_return(opened.manifest.snapshot, self.history)
         self._on_moved(self._runtime)

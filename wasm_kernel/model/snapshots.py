@@ -16,7 +16,7 @@ from wasm_kernel.model.records import BadRecord, format_time, is_session_id, is_
 TRIGGERS = ("session_close", "user", "checkpoint")
 HASH = 32
 MAX_LABEL = 200
-_MAX_MEMORY = 1 << 32
+MAX_MEMORY = 1 << 32
 _MAX_FILES = 1_000_000
 _ENTRY = struct.Struct("<IB")
 PAGES = 16  # in a chunk
@@ -29,7 +29,7 @@ PIECE = 1 << 20  # bytes of a file in one chunk
 _VALUES_OF_A_FILE = 8  # and its list
 Variables = dict[str, list[Any]]  # name to [type, size, fingerprint]
 _OTHER_VALUES = 1_000_000  # descriptors and variables, whose types may contain commas and brackets
-_MAX_DESCRIPTOR = 2048  # as many as the interposer supports
+MAX_DESCRIPTORS = 2048  # as many as the interposer supports
 _MAX_MOUNT = 32
 
 
@@ -123,6 +123,7 @@ class Manifest:
         entry: Where to enter the guest's driver; 0: it has not run yet, and starts from the base memory.
         files: /app and /tmp.
         variables: Name to [type, size, fingerprint].
+        log: The log of cells (its id) whose records are in this snapshot, and how many of them are.
     """
 
     snapshot: Snapshot
@@ -132,6 +133,7 @@ class Manifest:
     entry: int = 0
     files: tuple[SavedFile, ...] = ()
     variables: Variables = field(default_factory=dict)
+    log: tuple[str, int] = ("", 0)
 
     def body(self) -> bytes:
         """The rest of a manifest's bytes."""
@@ -139,15 +141,13 @@ class Manifest:
             {
                 "clock_ns": self.clock_ns,
                 "entry": self.entry,
-                "descriptors": [
-                    [d.fd, d.mount, d.path.hex(), d.lookup, d.oflags, d.fdflags, d.rights, d.offset]
-                    for d in self.descriptors
-                ],
+                "descriptors": [descriptor_values(d) for d in self.descriptors],
                 "files": [
                     [f.mount, f.path.hex(), f.kind, f.size, f.modified_ns, f.target.hex(), b"".join(f.chunks).hex()]
                     for f in self.files
                 ],
                 "variables": self.variables,
+                "log": list(self.log),
             }
         ).encode()
         table = b"".join(
@@ -179,7 +179,7 @@ def parse_snapshot(head: bytes) -> Snapshot:
             parent=_text(found, "parent"),
             execution_count=_number(found, "execution_count", 1 << 53),
             image_key=_text(found, "image_key"),
-            memory_bytes=_number(found, "memory_bytes", _MAX_MEMORY),
+            memory_bytes=_number(found, "memory_bytes", MAX_MEMORY),
             file_count=_number(found, "file_count", _MAX_FILES),
             file_bytes=_number(found, "file_bytes", 1 << 60),
             stored_bytes=_number(found, "stored_bytes", 1 << 60),
@@ -226,11 +226,12 @@ def _parse_body(body: bytes) -> dict[str, Any]:
     variables = found.get("variables")
     return {
         "table": _table(table),
-        "descriptors": tuple(_descriptor(d) for d in descriptors[:_MAX_DESCRIPTOR]),
+        "descriptors": tuple(parse_descriptor(d) for d in descriptors[:MAX_DESCRIPTORS]),
         "clock_ns": _number(found, "clock_ns", 1 << 62),
-        "entry": _number(found, "entry", _MAX_MEMORY),
+        "entry": _number(found, "entry", MAX_MEMORY),
         "files": tuple(_file(f) for f in files),
         "variables": checked_variables(variables),
+        "log": _log(found.get("log")),
     }
 
 
@@ -244,7 +245,7 @@ def _table(data: bytes) -> dict[int, tuple[bytes, ...]]:
         end = at + count * HASH
         if count not in (1, PAGES) or end > len(data):
             raise BadSnapshot("its table of chunks is cut short")
-        if number >= _MAX_MEMORY // _CHUNK:
+        if number >= MAX_MEMORY // _CHUNK:
             raise BadSnapshot("its memory size does not match its chunks")
         found[number] = tuple(data[n : n + HASH] for n in range(at, end, HASH))
         at = end
@@ -262,11 +263,24 @@ def checked_variables(found: Any) -> Variables:
     }
 
 
-def _descriptor(found: Any) -> SavedDescriptor:
+def _log(found: Any) -> tuple[str, int]:
+    """Snapshots from elsewhere, and older ones, have none."""
+    if isinstance(found, list) and len(found) == 2 and isinstance(found[0], str) and type(found[1]) is int:
+        return found[0][:64], found[1]
+    return "", 0
+
+
+def descriptor_values(d: SavedDescriptor) -> list[Any]:
+    """An open file, for JSON."""
+    return [d.fd, d.mount, d.path.hex(), d.lookup, d.oflags, d.fdflags, d.rights, d.offset]
+
+
+def parse_descriptor(found: Any) -> SavedDescriptor:
+    """An open file from JSON, checked."""
     if not isinstance(found, list) or len(found) != 8 or not isinstance(found[2], str):
         raise BadSnapshot("one of its open files is not valid")
     numbers = [*found[:2], *found[3:]]
-    limits = (_MAX_DESCRIPTOR, _MAX_MOUNT, 2, 16, 32, 1 << 63, 1 << 63)
+    limits = (MAX_DESCRIPTORS, _MAX_MOUNT, 2, 16, 32, 1 << 63, 1 << 63)
     if any(type(n) is not int or not 0 <= n < most for n, most in zip(numbers, limits, strict=True)):
         raise BadSnapshot("one of its open files is not valid")
     if found[0] < 3 or found[1] < 3:

@@ -19,16 +19,16 @@ from typing import Any
 
 from wasm_kernel.errors import SandboxClosed, WasmKernelError
 from wasm_kernel.host.runtime.sandbox import Captured
-from wasm_kernel.model.differences import MOST_NAMES
-from wasm_kernel.model.outcome import SandboxResult
+from wasm_kernel.host.store.cell_log import CellLog
 from wasm_kernel.model.snapshot_retention import CheckpointRules
 from wasm_kernel.model.snapshots import SavedFile, Snapshot, Variables
 from wasm_kernel.sessions.recorder import Recorder
 from wasm_kernel.sessions.snapshots import collect_snapshots, list_snapshots
 
-_PAUSE = 0.05  # seconds without another cell before checkpoints are written
-_MOST_WAIT = 1.0  # however fast cells follow each other
-_SHOWN_CODE = 500
+_PAUSE, _MOST_WAIT = 0.05, 1.0  # seconds without another cell before a checkpoint is written, and at most
+_LOGGED_PAUSE, _LOGGED_MOST_WAIT = 1.0, 60.0  # the same for one whose cell is in the log
+_SYNC_EVERY = 1.0  # seconds, while cells are logged and not written
+_MOST_WAITING = 64 << 20  # bytes of memory that wait to be written, and of the log
 _FEWEST = 2  # checkpoints that stay however large they are
 
 
@@ -59,7 +59,7 @@ class Collector:
 
 @dataclass
 class Pending:
-    """A capture that is not written yet. ``same_files``: the cell changed no files."""
+    """A capture that is not written yet. ``same_files``: the cell changed no files. ``due``: it waits no longer."""
 
     recorder: Recorder
     guest: Captured
@@ -70,6 +70,7 @@ class Pending:
     label: str = ""
     files: list[SavedFile] | None = None
     same_files: bool = False
+    due: bool = False
     since: float = field(default_factory=time.monotonic)
     written: Future[Snapshot] = field(default_factory=Future)
 
@@ -93,6 +94,7 @@ class Checkpoints:
         self._writing = False
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self._synced = time.monotonic()
         self._kept: deque[tuple[str, int]] | None = None  # oldest first, with what each added
 
     @property
@@ -105,8 +107,11 @@ class Checkpoints:
         """The session has changed: count its snapshots from now on."""
         self._kept = None
 
-    def enqueue(self, pending: Pending, *, soon: bool = False) -> Pending:
-        """Write a capture: now, or a little later while cells follow each other quickly."""
+    def enqueue(self, pending: Pending, *, soon: bool = False, logged: bool = False) -> Pending:
+        """Write a capture: now, or a little later while cells follow each other quickly.
+
+        ``logged``: its cell is in the log, so nothing is lost if it waits for longer.
+        """
         if self._closed:
             raise SandboxClosed("the session is being closed; no more snapshots can be taken")
         if pending.trigger == "checkpoint":
@@ -119,14 +124,24 @@ class Checkpoints:
                 self._queue[0].guest.memory.take_over(oldest.guest.memory)
                 oldest.written.set_exception(SandboxClosed("other cells followed too quickly"))
             waited = time.monotonic() - self._queue[0].since
+            waiting = sum(p.guest.memory.bytes for p in self._queue)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if soon and waited < _MOST_WAIT:
-            self._timer = self._loop.call_later(_PAUSE, self._flush)
+        pause, most = (_LOGGED_PAUSE, _LOGGED_MOST_WAIT) if logged else (_PAUSE, _MOST_WAIT)
+        if soon and waited < most and max(waiting, pending.recorder.log.size) < _MOST_WAITING:
+            self._timer = self._loop.call_later(pause, self._flush)
+            self._sync(pending.recorder.log)
         else:
             self._flush()
         return pending
+
+    def _sync(self, log: CellLog) -> None:
+        """Let a power cut take no more than about a second of what is only logged."""
+        now = time.monotonic()
+        if now - self._synced > _SYNC_EVERY:
+            self._synced = now
+            self._writer.submit(log.sync)
 
     async def settled(self) -> None:
         """Wait until all captures are written."""
@@ -163,16 +178,20 @@ class Checkpoints:
         return pending.written.result()
 
     def _flush(self) -> None:
+        """Write all that wait now; not those that come meanwhile."""
         with self._guard:
+            for pending in self._queue:
+                pending.due = True
             if self._queue and not self._writing:
                 self._writing = True
+                self._queue[-1].recorder.log.rotate()
                 self._writer.submit(self._drain)
 
     def _drain(self) -> None:
-        """Write waiting captures in order. On the writer's thread."""
+        """Write the captures that are due, in order. On the writer's thread."""
         while True:
             with self._guard:
-                if not self._queue:
+                if not self._queue or not self._queue[0].due:
                     self._writing = False
                     return
                 pending = self._queue.popleft()
@@ -226,19 +245,3 @@ class Checkpoints:
 
     def _counts(self, snapshot: Snapshot) -> bool:
         return snapshot.trigger == "checkpoint" and self.rules.marks.items() <= snapshot.metadata.items()
-
-
-def cell_metadata(number: int, code: str, result: SandboxResult, variables: dict[str, list[str]]) -> dict[str, Any]:
-    """A checkpoint's metadata about its cell, for `%session log`; ``variables``: those it changed."""
-    return {
-        "cell": code.strip()[:_SHOWN_CODE],
-        "number": number,
-        "seconds": round(result.duration_seconds, 6),
-        "ok": result.success,
-        "variables": variables,
-        "files": {
-            "added": result.files_created[:MOST_NAMES],
-            "changed": [f for f in result.files_modified if f not in result.files_created][:MOST_NAMES],
-            "removed": result.files_deleted[:MOST_NAMES],
-        },
-    }

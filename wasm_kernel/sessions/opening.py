@@ -17,11 +17,13 @@ class OpenedSession:
         live: The session.
         manifest: The snapshot whose memory it has; None: a fresh interpreter.
         begins_afresh: Whether a restart asked for a fresh start. The metadata says so until the next snapshot.
+        problem: What the person has to know about it, in one sentence.
     """
 
     live: LiveSession
     manifest: Manifest | None = None
     begins_afresh: bool = False
+    problem: str = ""
 
 
 def resume(
@@ -32,13 +34,24 @@ def resume(
     ``check``: refuses a snapshot before it is read. Raises whatever prevents continuing; the guest is fresh then.
     """
     afresh = live.begins_afresh()
-    if afresh or fresh or not live.has_snapshots:
+    if not live.has_snapshots:
         return OpenedSession(live, begins_afresh=afresh)
+    here, problem = None, ""
+    if live.cell_log.is_on_disk:
+        from wasm_kernel.sessions.cell_recovery import recover_cells  # the last kernel was killed
+
+        recovered = recover_cells(live)
+        here, problem = recovered.within(live), recovered.problem
+    if afresh or fresh:
+        live.start_afresh()
+        return OpenedSession(live, begins_afresh=afresh, problem=problem)
+    if here is not None:
+        return OpenedSession(live, here if here.entry else None, problem=problem)
     from wasm_kernel.sessions.snapshots import newest_snapshot, open_from_snapshot  # usually there is none to read
 
     newest = newest_snapshot(live.root, live.session_id)
     if newest is None:
-        return OpenedSession(live)
+        return OpenedSession(live, problem=problem)
     check(newest)
     manifest = open_from_snapshot(live, newest)
-    return OpenedSession(live, manifest if manifest is not None and manifest.entry else None)
+    return OpenedSession(live, manifest if manifest is not None and manifest.entry else None, problem=problem)

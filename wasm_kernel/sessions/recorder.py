@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from wasm_kernel.errors import BadSnapshot, ConfigurationError, SandboxError, Wa
 from wasm_kernel.host.files.saved_tree import SavedTree
 from wasm_kernel.host.image import image
 from wasm_kernel.host.runtime.instance import AtRest
-from wasm_kernel.host.runtime.interposer import OpenFile
-from wasm_kernel.host.runtime.memory import CHUNK, CapturedMemory, GuestMemory, Part, Span
+from wasm_kernel.host.runtime.memory import CHUNK, CapturedMemory, GuestMemory
 from wasm_kernel.host.runtime.sandbox import Captured, Sandbox
+from wasm_kernel.host.store.cell_log import CellLog
 from wasm_kernel.host.store.chunks import ZERO, ChunkStore, Transaction
 from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.snapshots import (
@@ -24,18 +24,17 @@ from wasm_kernel.model.snapshots import (
     MAX_LABEL,
     PAGES,
     Manifest,
-    SavedDescriptor,
     SavedFile,
     Snapshot,
     parse_manifest,
 )
 from wasm_kernel.model.units import format_size
+from wasm_kernel.sessions.memory_table import PAGE, difference, portions, put
 from wasm_kernel.sessions.snapshot_commit import commit_snapshot
+from wasm_kernel.sessions.unsaved_cell import open_file, saved_descriptor
 
 _PORTION = 8 << 20  # bytes of memory that are read before they are stored
 _MOST_PATCHED = 256 << 20  # bytes of memory held twice while a snapshot is restored
-_ALL_BASE = (BASE,) * PAGES
-_PAGE = CHUNK // PAGES
 _FILE_PATIENCE = 30.0  # seconds that a cell waits, before it changes a file, for that file to be saved
 
 
@@ -53,8 +52,8 @@ def read_snapshot(store: ChunkStore, session_id: str, snapshot_id: str) -> Manif
 class Recorder:
     """Snapshots of one session. `capture` is quick, while the guest is idle; `write` may follow on another thread."""
 
-    def __init__(self, root: Path, session_id: str, folder: Path, sandbox: Sandbox) -> None:
-        self.root, self.store = root, snapshot_store(root)
+    def __init__(self, root: Path, session_id: str, folder: Path, sandbox: Sandbox, log: CellLog) -> None:
+        self.root, self.store, self.log = root, snapshot_store(root), log
         self._session_id, self._sandbox = session_id, sandbox
         self._trees = (SavedTree("app", folder), SavedTree("tmp", sandbox.scratch))
         self._table: dict[int, tuple[bytes, ...]] = {}
@@ -96,6 +95,7 @@ class Recorder:
         if files:
             self.expect_files()
         self._begun = False
+        memory.logged = (self.log.id, self.log.position)
         # Determined now, not when it is written: the next capture may come first.
         if memory.everything:
             self._all = False
@@ -163,11 +163,12 @@ class Recorder:
                 manifest = Manifest(
                     snapshot,
                     table,
-                    tuple(_saved(item) for item in guest.rest.files),
+                    tuple(saved_descriptor(item) for item in guest.rest.files),
                     guest.rest.clock_ns,
                     0 if guest.fresh else guest.rest.entry,
                     tuple(files),
                     variables or {},
+                    guest.memory.logged,
                 )
                 snapshot = commit_snapshot(self.store, take, snapshot, manifest.body())
                 self._table, self.last, self._broken = table, snapshot, False
@@ -177,6 +178,7 @@ class Recorder:
             if unsaved:
                 self._files_are_saved()
             raise
+        self.log.folded(*guest.memory.logged)
         return snapshot
 
     def _forget_files(self) -> None:
@@ -189,15 +191,15 @@ class Recorder:
         if self._broken and not memory.everything:
             raise SandboxError("the previous snapshot, which this one builds on, could not be written")
         table = {} if memory.everything else dict(self._table)
-        for some in _portions(memory.whole, _PORTION // CHUNK):
-            for number, name in _put(take, some, PAGES):
+        for some in portions(memory.whole, _PORTION // CHUNK):
+            for number, name in put(take, some, PAGES):
                 if name is None:
                     table.pop(number, None)
                 else:
                     table[number] = (name,)
         pages: dict[int, list[bytes]] = {}
-        for some in _portions(memory.pages, _PORTION // _PAGE):
-            for page, name in _put(take, some, 1):
+        for some in portions(memory.pages, _PORTION // PAGE):
+            for page, name in put(take, some, 1):
                 number = page // PAGES
                 known = table.get(number, ())
                 changed = pages.setdefault(number, list(known) if len(known) == PAGES else [BASE] * PAGES)
@@ -227,8 +229,12 @@ class Recorder:
 
     # ---- restoring
 
-    def restore(self, manifest: Manifest, *, reseed: bool = False, files: bool = True) -> None:
-        """Restore memory and files; without ``files``, /app stays as it is. If a chunk is damaged, nothing changes."""
+    def restore(self, manifest: Manifest, *, reseed: bool = False, files: bool = True, for_log: bool = False) -> None:
+        """Restore memory and files; without ``files``, /app stays as it is. If a chunk is damaged, nothing changes.
+
+        ``for_log``: the caller replays the log of cells over it, which ends otherwise. What that makes of it, and
+        whether it is within the limit, is seen later.
+        """
         needed, have = manifest.snapshot.image_key, image.parts().base.key
         if manifest.entry and needed != have:  # files alone need no image
             raise ConfigurationError(
@@ -238,7 +244,9 @@ class Recorder:
         if manifest.entry and manifest.snapshot.memory_bytes < self._sandbox.base_bytes:
             raise BadSnapshot(f"snapshot {manifest.snapshot.snapshot_id} has less memory than its image")
         size, most = manifest.snapshot.memory_bytes, self._sandbox.policy.memory_bytes
-        if manifest.entry and size > most:  # before it is read: a few bytes on disk can expand to all of it
+        if (
+            manifest.entry and size > most and not for_log
+        ):  # before it is read: a few bytes on disk can expand to all of it
             raise SandboxError(
                 f"snapshot {manifest.snapshot.snapshot_id} has {format_size(size)} of memory, "
                 f"but the limit is {format_size(most)}; "
@@ -246,6 +254,8 @@ class Recorder:
             )
         with self._lock, self.store.hold():
             self._restore(manifest, reseed, ("app", "tmp") if files else ("tmp",))
+        if not for_log:
+            self.log.begin(manifest.snapshot.snapshot_id if manifest.entry else "")
 
     def _restore(self, manifest: Manifest, reseed: bool, mounts: tuple[str, ...]) -> None:
         wanted = {tree: [f for f in manifest.files if f.mount == tree.mount] for tree in self._trees}
@@ -260,7 +270,7 @@ class Recorder:
                     tree.restore(wanted[tree], self._piece)
 
         if manifest.entry:
-            rest = AtRest([_open_file(d) for d in manifest.descriptors], manifest.clock_ns, manifest.entry)
+            rest = AtRest([open_file(d) for d in manifest.descriptors], manifest.clock_ns, manifest.entry)
             self._sandbox.restore(
                 lambda memory, known: self._prepare(memory, known, manifest), rest, files=put_files_back, reseed=reseed
             )
@@ -275,9 +285,9 @@ class Recorder:
         """Read a snapshot's memory: only what differs from the current memory, if that is known and small enough."""
         size = manifest.snapshot.memory_bytes
         if known and not (self._all or self._broken or self._begun):
-            stretches, wanted, of_base = _difference(self._table, manifest.table, memory.changed)
-            if sum(last - first for first, last in stretches) * _PAGE <= _MOST_PATCHED:
-                contents = [memoryview(bytearray((last - first) * _PAGE)) for first, last in stretches]
+            stretches, wanted, of_base = difference(self._table, manifest.table, memory.changed)
+            if sum(last - first for first, last in stretches) * PAGE <= _MOST_PATCHED:
+                contents = [memoryview(bytearray((last - first) * PAGE)) for first, last in stretches]
                 self.store.read_into(list(zip(wanted, contents, strict=True)))
 
                 def patched() -> GuestMemory:
@@ -287,7 +297,7 @@ class Recorder:
                     return memory
 
                 return patched
-        stretches, wanted, _ = _difference({}, manifest.table, set())
+        stretches, wanted, _ = difference({}, manifest.table, set())
         anew = GuestMemory(memory.base)
         self.store.read_into(list(zip(wanted, anew.load(size, stretches), strict=True)))
         return lambda: anew
@@ -308,74 +318,11 @@ class Recorder:
             metadata={"restored": known.snapshot_id},
         )
         with self._lock, self.store.take() as take:
-            self.last = commit_snapshot(self.store, take, snapshot, manifest.body())
+            self.last = commit_snapshot(self.store, take, snapshot, replace(manifest, log=("", 0)).body())
+        self.log.begin(self.last.snapshot_id if manifest.entry else "")
         return self.last
 
     def close(self) -> None:
         """Close the store."""
         with self._lock:
             self.store.close()
-
-
-def _portions(parts: list[Part], count: int) -> Iterator[list[Part]]:
-    """Batches small enough that little is read and not yet stored."""
-    for start in range(0, len(parts), count):
-        yield parts[start : start + count]
-
-
-def _put(take: Transaction, parts: list[Part], pages: int) -> Iterator[tuple[int, bytes | None]]:
-    """Store chunks or pages and return their names; None: as in the base."""
-    numbers = [number for number, _ in parts]
-    contents: list[bytes | None] = []
-    for later, some in itertools.groupby(parts, lambda part: part[1]):
-        if pages == 1:
-            contents += later.read_each([number for number, _ in some])
-        else:
-            contents += [later.read(number * pages, pages) for number, _ in some]
-    names = iter(take.put_many([memoryview(content) for content in contents if content is not None]))
-    for number, content in zip(numbers, contents, strict=True):
-        yield number, None if content is None else next(names)
-
-
-Table = Mapping[int, tuple[bytes, ...]]
-
-
-def _difference(now: Table, then: Table, changed: set[int]) -> tuple[list[Span], list[bytes], list[int]]:
-    """How to turn a memory with one table, some pages of which have changed, into one with another table.
-
-    Ranges of pages to replace, the name of what belongs in each, and pages to reset to the base.
-    """
-    suspects: dict[int, set[int]] = {}
-    for page in changed:
-        suspects.setdefault(page // PAGES, set()).add(page % PAGES)
-    stretches: list[Span] = []
-    wanted: list[bytes] = []
-    of_base: list[int] = []
-    for number in sorted(now.keys() | then.keys() | suspects.keys()):
-        before, after, touched = now.get(number, _ALL_BASE), then.get(number, _ALL_BASE), suspects.get(number, set())
-        if before == after and not touched:
-            continue
-        first = number * PAGES
-        if len(after) == 1:
-            stretches.append((first, first + PAGES))
-            wanted.append(after[0])
-            continue
-        for n, name in enumerate(after):
-            if len(before) == PAGES and before[n] == name and n not in touched:
-                continue
-            if name == BASE:
-                of_base.append(first + n)
-            else:
-                stretches.append((first + n, first + n + 1))
-                wanted.append(name)
-    return stretches, wanted, of_base
-
-
-def _saved(item: OpenFile) -> SavedDescriptor:
-    return SavedDescriptor(
-        item.fd, item.mount, item.path, item.lookup, item.oflags, item.fdflags, item.rights, item.offset
-    )
-
-
-def _open_file(item: SavedDescriptor) -> OpenFile:
-    return OpenFile(item.fd, item.mount, item.path, item.lookup, item.oflags, item.fdflags, item.rights, item.offset)

@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING, Any
 from wasm_kernel.errors import SandboxBusy, WasmKernelError
 from wasm_kernel.host.runtime.memory import CapturedMemory
 from wasm_kernel.host.runtime.output_buffer import OnEvent
-from wasm_kernel.host.runtime.sandbox import Captured, Sandbox
-from wasm_kernel.model.differences import compare_variables
+from wasm_kernel.host.runtime.sandbox import Captured, OnLog, Sandbox, TurnDelta
 from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.snapshot_retention import CheckpointRules
-from wasm_kernel.model.snapshots import Manifest, Snapshot, Variables, checked_variables
+from wasm_kernel.model.snapshots import Manifest, Snapshot, Variables
 from wasm_kernel.sessions.background import BackgroundTasks
 from wasm_kernel.sessions.guest_access import Execution, GuestAccess, OnQuestion
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.opening import OpenedSession
 from wasm_kernel.sessions.snapshot_quota import SnapshotQuota
+from wasm_kernel.sessions.unsaved_cell import UnsavedCell, unsaved_cell
 
 if TYPE_CHECKING:
     from wasm_kernel.sessions.checkpoints import Checkpoints, Collector, Pending
@@ -79,6 +79,7 @@ class SessionRuntime(GuestAccess):
         self.background = BackgroundTasks(self._loop, lambda: self.sandbox, self._background_turn)
         self.running = False
         self.moment = 0
+        self._log_failed = False
         self.on_background_event: OnEvent = lambda event: None
         self.on_saved: Callable[[int], None] = lambda serial: None
         self.on_quota_short: Callable[[], None] = lambda: None
@@ -107,7 +108,7 @@ class SessionRuntime(GuestAccess):
         self.count = max(1, manifest.snapshot.execution_count) if manifest is not None else 1
         self.variables: Variables = dict(manifest.variables) if manifest is not None else {}
         self._started = manifest is not None and bool(manifest.entry)  # it has run the startup code
-        self._unsaved: tuple[Execution, SandboxResult] | None = None  # the cell that led to this is itself undone
+        self._unsaved: UnsavedCell | None = None  # the cell that led to this is itself undone
         self._released: str | None = None  # the snapshot to continue from while the guest's memory is released
         self.background.schedule()
 
@@ -142,7 +143,9 @@ class SessionRuntime(GuestAccess):
             options = {**execution.options, "execution_count": self.count, "glance": self.rules.on}
             if not execution.silent:
                 self.on_background_event = execution.on_event
-            result = await self._run(execution.code, execution.on_event, options, execution.on_question)
+            checkpoint = self.rules.on and not execution.silent
+            log = partial(self._log_cell, execution) if checkpoint else None
+            result = await self._run(execution.code, execution.on_event, options, execution.on_question, log)
         finally:
             self.running = False
             self.background.schedule()
@@ -150,9 +153,21 @@ class SessionRuntime(GuestAccess):
         self.last_result = result
         self._serial = execution.serial or self._serial
         self.live.refresh(result, self._logger)
-        if self.rules.on and not execution.silent:
-            self._unsaved = execution, result
         return result
+
+    def _log_cell(self, cell: Execution, result: SandboxResult, delta: TurnDelta) -> bool:
+        """A cell is about to be answered: from here on a kill does not lose it. On the sandbox's thread."""
+        before = self.variables if self._unsaved is None else self._unsaved.variables
+        unsaved = self._unsaved = unsaved_cell(cell, result, before)
+        try:
+            unsaved.log(self.live.cell_log, delta, self.rules.marks)
+        except OSError as e:  # such as a full disk: its checkpoint is written without delay, if it can be
+            if not self._log_failed:
+                self._log.warning("cells cannot be logged: %s", e)
+            self._log_failed = True
+            return False
+        self._log_failed = False
+        return True
 
     async def _start(self, on_event: OnEvent) -> None:
         self._started = True
@@ -162,10 +177,15 @@ class SessionRuntime(GuestAccess):
             await self._run(self._startup_code, on_event, _STARTUP_OPTIONS, None)
 
     async def _run(
-        self, code: str, on_event: OnEvent, options: dict[str, Any], on_question: OnQuestion | None
+        self,
+        code: str,
+        on_event: OnEvent,
+        options: dict[str, Any],
+        on_question: OnQuestion | None,
+        log: OnLog | None = None,
     ) -> SandboxResult:
         result: SandboxResult = await self.in_guest(
-            lambda sandbox, deliver: sandbox.begin_execute(code, deliver, on_event=on_event, options=options),
+            lambda sandbox, deliver: sandbox.begin_execute(code, deliver, on_event=on_event, options=options, log=log),
             on_question,
         )
         return result
@@ -200,23 +220,18 @@ class SessionRuntime(GuestAccess):
         if unsaved is not None:
             async with self.guest:
                 with contextlib.suppress(WasmKernelError):  # the guest cannot be captured: the last checkpoint stays
-                    await self._save_cell(*unsaved)
+                    await self._save_cell(unsaved)
             self._quota.after_checkpoint()
 
-    async def _save_cell(self, cell: Execution, result: SandboxResult) -> None:
-        from wasm_kernel.sessions.checkpoints import cell_metadata
-
+    async def _save_cell(self, cell: UnsavedCell) -> None:
         if self.live.recorder.last is None and self.checkpoints.idle:  # it started with an empty folder
             self._save_beginning(files=[])
-        before = self.variables
         guest = await self._capture()
         if guest.changed_files:
             self.live.recorder.expect_files()
-        if "variables" in result.reply:  # otherwise it was stopped by force, and they are unchanged
-            self.variables = checked_variables(result.reply["variables"])
-        metadata = cell_metadata(cell.number, cell.code, result, compare_variables(before, self.variables))
-        pending = self._pending(guest, "checkpoint", metadata=metadata, same_files=not guest.changed_files)
-        self.checkpoints.enqueue(pending, soon=not guest.changed_files)
+        self.variables = cell.variables
+        pending = self._pending(guest, "checkpoint", metadata=cell.metadata, same_files=not guest.changed_files)
+        self.checkpoints.enqueue(pending, soon=not guest.changed_files, logged=cell.is_logged)
 
     def _save_beginning(self, files: list[Any] | None = None) -> None:
         """Save the state before anything ran, so that the first cell can be undone, too."""
@@ -226,7 +241,7 @@ class SessionRuntime(GuestAccess):
             recorder.captured(guest.memory)
         pending = self._pending(guest, "checkpoint", serial=0, metadata=dict(_BEGINNING), files=files)
         pending.count, pending.variables = 1, {}
-        self.checkpoints.enqueue(pending)
+        self.checkpoints.enqueue(pending, soon=files is not None, logged=True)  # nothing is lost with it
 
     def _pending(self, guest: Captured, trigger: str, *, serial: int | None = None, **details: Any) -> Pending:
         from wasm_kernel.sessions.checkpoints import Pending
@@ -341,7 +356,7 @@ class SessionRuntime(GuestAccess):
         """Start a fresh interpreter; files stay."""
         async with self.guest:
             await self.settled()
-            await asyncio.to_thread(self.sandbox.reset)
+            await asyncio.to_thread(self.live.start_afresh)
             self.is_at(None)
             if self.rules.on and self.live.has_snapshots:
                 self._save_beginning()  # so that the next opening is fresh, too, and this can be undone

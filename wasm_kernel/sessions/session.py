@@ -19,6 +19,7 @@ from wasm_kernel.host.disk.locks import SessionLock
 from wasm_kernel.host.disk.records import RecordKeeper, read_record
 from wasm_kernel.host.image import image
 from wasm_kernel.host.runtime.sandbox import Sandbox
+from wasm_kernel.host.store.cell_log import LOGS, CellLog
 from wasm_kernel.model import limits
 from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.outcome import OutcomeKind, SandboxResult
@@ -48,6 +49,8 @@ class LiveSession:
         self._handles = 0
         self._guard = threading.Lock()
         self._recorder: Recorder | None = None
+        logs = self.root / STATE_FOLDER / LOGS / session_id
+        self.cell_log = CellLog(logs, image.parts().base.key)
         self.on_close: Callable[[], None] = lambda: None
 
     @property
@@ -61,13 +64,15 @@ class LiveSession:
         if self._recorder is None:
             from wasm_kernel.sessions.recorder import Recorder
 
-            self._recorder = Recorder(self.root, self.session_id, self.folder, self.sandbox)
+            self._recorder = Recorder(self.root, self.session_id, self.folder, self.sandbox, self.cell_log)
         return self._recorder
 
     @property
     def has_snapshots(self) -> bool:
-        """Whether any were ever taken; checked without importing the code that reads them."""
-        return (self.root / STATE_FOLDER / "snapshots" / "manifests" / self.session_id).is_dir()
+        """Whether any were ever taken, or cells logged; checked without importing the code that reads them."""
+        return (
+            self.root / STATE_FOLDER / "snapshots" / "manifests" / self.session_id
+        ).is_dir() or self.cell_log.is_on_disk
 
     @property
     def has_files(self) -> bool:
@@ -90,6 +95,12 @@ class LiveSession:
             return record is not None and bool(record.extra.get("fresh_start"))
         return False
 
+    def start_afresh(self) -> None:
+        """Begin again from the image's memory; files stay. Blocks."""
+        if not self.sandbox.fresh:
+            self.sandbox.reset()
+        self.cell_log.begin("")
+
     def enter(self) -> bool:
         """Add a handle; False if the session has just been closed."""
         with self._guard:
@@ -111,6 +122,7 @@ class LiveSession:
         self.sandbox.close()
         if self._recorder is not None:
             self._recorder.close()
+        self.cell_log.close()
         self._keeper.close()
         self._lock.release()
         self.on_close()

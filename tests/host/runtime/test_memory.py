@@ -2,75 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wasm_kernel.host.runtime import mappings, pagescan
+from tests.host.runtime.live_memory import BASE, PAGE, SIZE, attached
 from wasm_kernel.host.runtime.base_memory import BaseMemory
 from wasm_kernel.host.runtime.memory import CHUNK, PAGES, CapturedMemory, GuestMemory
-
-PAGE = mmap.PAGESIZE
-BASE = 12 * CHUNK
-SIZE = 40 * CHUNK
-
-
-class Live:
-    """Stands for a wasm instance's linear memory: zeroed, private, writable."""
-
-    def __init__(self) -> None:
-        self._map = mmap.mmap(-1, SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self._anchor = ctypes.c_char.from_buffer(self._map)
-        self.address = ctypes.addressof(self._anchor)
-
-    def write(self, at: int, data: bytes) -> None:
-        ctypes.memmove(self.address + at, data, len(data))
-
-    def bytes(self) -> bytes:
-        return ctypes.string_at(self.address, SIZE)
-
-    def close(self) -> None:
-        del self._anchor
-        self._map.close()
-
-
-@pytest.fixture(params=["scan", "pagemap", "compare", "few mappings"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "few mappings":
-        monkeypatch.setattr(mappings, "MOST_MAPPINGS", 6)
-        return str(request.param)
-    if request.param != "scan":
-        monkeypatch.setattr(pagescan, "can_scan", False)
-    if request.param == "compare":
-        monkeypatch.setattr(pagescan, "can_read_pagemap", False)
-    elif not getattr(pagescan, f"can_{'scan' if request.param == 'scan' else 'read_pagemap'}"):
-        pytest.skip(f"this kernel has no {request.param}")
-    return str(request.param)
-
-
-@pytest.fixture
-def base(tmp_path: Path) -> Iterator[BaseMemory]:
-    path = tmp_path / "base.mem"
-    path.write_bytes(random.Random(1).randbytes(BASE))
-    yield BaseMemory(path)
-
-
-def _attached(state: GuestMemory) -> Live:
-    live = Live()
-    state.attach(live.address)
-    return live
 
 
 def test_what_was_kept_comes_back_and_what_was_not_does_not(base: BaseMemory, way: str) -> None:
     state = GuestMemory(base)
-    live = _attached(state)
+    live = attached(state)
     live.write(5, b"one page of the base")
     live.write(BASE + 7, b"beyond the base")
     live.write(20 * CHUNK, b"\x07" * (3 * CHUNK))
@@ -78,7 +24,7 @@ def test_what_was_kept_comes_back_and_what_was_not_does_not(base: BaseMemory, wa
     kept = live.bytes()
     live.write(5, b"lost")
     live.write(30 * CHUNK, b"lost as well")
-    again = _attached(state)
+    again = attached(state)
     assert again.bytes() == kept
     again.close()
     live.close()
@@ -87,13 +33,13 @@ def test_what_was_kept_comes_back_and_what_was_not_does_not(base: BaseMemory, wa
 
 def test_a_reset_goes_back_to_the_base(base: BaseMemory, way: str) -> None:
     state = GuestMemory(base)
-    live = _attached(state)
+    live = attached(state)
     before = live.bytes()
     live.write(0, b"x" * (2 * CHUNK))
     state.keep(live.address, SIZE)
     live.close()
     state.reset()
-    live = _attached(state)
+    live = attached(state)
     assert live.bytes() == before
     live.close()
     state.close()
@@ -117,14 +63,14 @@ def test_any_sequence_of_turns_and_rollbacks_equals_a_plain_copy(
 ) -> None:
     choose = random.Random(seed)
     state = GuestMemory(base)
-    live = _attached(state)
+    live = attached(state)
     model = live.bytes()
     for writes in rounds:
         for at, length, value in writes:
             live.write(at, bytes([value]) * min(length, SIZE - at))
         if choose.random() < 0.3:  # a trap: a fresh instance gets what was kept
             live.close()
-            live = _attached(state)
+            live = attached(state)
         else:
             state.keep(live.address, SIZE)
             model = live.bytes()
@@ -135,14 +81,19 @@ def test_any_sequence_of_turns_and_rollbacks_equals_a_plain_copy(
 
 def test_pages_that_rest_are_mapped_and_stay_right(base: BaseMemory) -> None:
     state = GuestMemory(base)
-    live = _attached(state)
+    live = attached(state)
     for i in range(0, 600, 2):  # many single pages
         live.write(i * PAGE, i.to_bytes(2, "little"))
-    for _ in range(40):
+    for _ in range(20):
         state.keep(live.address, SIZE)
     expected = live.bytes()
+    state.capture((), everything=True)
+    state.logged()
+    state.rest(live.address, SIZE)
+    assert live.bytes() == expected
+    assert not state.changed_bytes and not state.delta_bytes, "nothing changed, but where it is"
     assert len(state.written(live.address, SIZE)) < 50, "resting pages should have been given back"
-    again = _attached(state)
+    again = attached(state)
     assert again.bytes() == expected
     again.close()
     live.close()
@@ -151,7 +102,7 @@ def test_pages_that_rest_are_mapped_and_stay_right(base: BaseMemory) -> None:
 
 def test_large_data_is_not_held_twice(base: BaseMemory) -> None:
     state = GuestMemory(base)
-    live = _attached(state)
+    live = attached(state)
     live.write(15 * CHUNK, b"\x05" * (20 * CHUNK))
     state.keep(live.address, SIZE)
     private = sum(end - start for start, end in state.written(live.address, SIZE))
@@ -163,7 +114,7 @@ def test_large_data_is_not_held_twice(base: BaseMemory) -> None:
 def test_zeros_take_no_room(base: BaseMemory) -> None:
     """What the guest freed is filled with zeros before a snapshot."""
     state = GuestMemory(base)
-    live = _attached(state)
+    live = attached(state)
     live.write(15 * CHUNK, b"\x05" * (20 * CHUNK))
     state.keep(live.address, SIZE)
     state.capture((), everything=True)
@@ -178,7 +129,7 @@ def test_zeros_take_no_room(base: BaseMemory) -> None:
     assert os.fstat(state._overlay.fd).st_blocks * 512 < 3 * CHUNK, "it was given back"
     live.write(16 * CHUNK, b"again")
     state.keep(live.address, SIZE)
-    again = _attached(state)
+    again = attached(state)
     assert again.bytes() == live.bytes()
     again.close()
     live.close()
@@ -222,7 +173,7 @@ def test_a_capture_reads_what_was_there_however_late(
 ) -> None:
     choose = random.Random(seed)
     state = GuestMemory(base)
-    live = _attached(state)
+    live = attached(state)
     state.keep(live.address, SIZE)
     captures = [state.capture((), everything=True)]
     expected = [live.bytes()]
@@ -232,7 +183,7 @@ def test_a_capture_reads_what_was_there_however_late(
         if choose.random() < 0.2:
             live.close()
             state.reset()
-            live = _attached(state)
+            live = attached(state)
         state.keep(live.address, SIZE)
         split = {n // PAGES for n, _ in captures[-1].pages}
         captures.append(state.capture(split, everything=choose.random() < 0.2))

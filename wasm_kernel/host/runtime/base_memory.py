@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 from pathlib import Path
 
-from wasm_kernel.host.runtime.pages import map_file
+from wasm_kernel.host.runtime.pages import PAGE, map_file
 
 
 class BaseMemory:
@@ -24,6 +25,10 @@ class BaseMemory:
             self._view = map_file(self.fd, self.size, mmap.PROT_READ, mmap.MAP_PRIVATE)
         return self._view
 
+    def page(self, page: int) -> bytes | None:
+        """A page's content; None: beyond its end, where a memory begins with zeros."""
+        return ctypes.string_at(self.view + page * PAGE, PAGE) if page * PAGE < self.size else None
+
 
 class EmptyBase:
     """No base: what the image build starts from."""
@@ -31,3 +36,7 @@ class EmptyBase:
     fd = -1
     size = 0
     view = 0
+
+    def page(self, page: int) -> bytes | None:
+        """A page's content: there is none."""
+        return None

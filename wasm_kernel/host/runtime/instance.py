@@ -181,10 +181,12 @@ class Instance:
                 self.store.set_fuel(_ALL)  # what the host itself asks of the store until the next turn costs nothing
             self._interposer.drain_output()
 
-    def keep(self) -> AtRest:
-        """Keep the memory as the turn left it; what else belongs to it."""
-        self._memory.keep(*self.memory_span)
-        return self.rest()
+    def keep(self, most: int | None = None) -> AtRest | None:
+        """Keep the memory as the turn left it; what else belongs to it.
+
+        ``most``: None, and nothing is kept, if more bytes than these may have changed.
+        """
+        return self.rest() if self._memory.keep(*self.memory_span, most) else None
 
     def rest(self) -> AtRest:
         """What belongs to the memory: open files and the clock."""

@@ -28,6 +28,7 @@ Deliver = Callable[[str, Any], None]
 OnInput = Callable[[wire.InputRequest], str]
 
 _CALLER_FIRST = 0.002  # seconds
+_IDLE = 1.0  # seconds without a job, after which there is time for what nobody waits for
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,15 @@ class JobThread:
         self.closed = False
         self.waits_for_answer = False
 
-    def start(self, settle: Callable[[], None], finish: Callable[[], None]) -> None:
-        """Start the thread. ``settle`` is called after the result of every job is delivered; ``finish`` at the end."""
-        self._settle, self._finish = settle, finish
+    def start(
+        self, settle: Callable[[], None], finish: Callable[[], None], rest: Callable[[], None] = lambda: None
+    ) -> None:
+        """Start the thread.
+
+        ``settle`` is called after the result of every job is delivered, ``rest`` when no other one came for a while,
+        ``finish`` at the end.
+        """
+        self._settle, self._finish, self._rest = settle, finish, rest
         self._thread = engine.start_thread(self._work, "wasm-kernel-sandbox")
         _open_threads.add(self)
 
@@ -184,6 +191,11 @@ class JobThread:
             with contextlib.suppress(queue.Empty):
                 waiting.append(self._jobs.get(timeout=_CALLER_FIRST))
             self._settle()
+            if not waiting:
+                try:
+                    waiting.append(self._jobs.get(timeout=_IDLE))
+                except queue.Empty:
+                    self._rest()
         self._finish()
 
 

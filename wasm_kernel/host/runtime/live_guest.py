@@ -6,6 +6,7 @@ this is for the sandbox's own thread.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ from wasm_kernel.model.policy import ExecutionPolicy
 _REPLY_ROOM = 16 << 20  # a reply may be this much larger than display_max_bytes
 _SCRUB_SECONDS = 10.0
 _WORTH_SCRUBBING = 32 << 20  # bytes that changed: some of them may be free by now
+_MOST_KEPT_FIRST = 32 << 20  # bytes that are looked at before a cell is answered; more are kept after that
+MOST_LOGGED = 16 << 20  # bytes of memory, changed by one cell, that its record in the log can have
 
 
 # Reads all of a snapshot's memory, and returns a function that then makes it and cannot fail: from the present memory,
@@ -53,6 +56,25 @@ class Captured:
     fresh: bool
     changed_files: bool = True
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+@dataclass(frozen=True)
+class TurnDelta:
+    """A guest at rest, for the log of cells: what changed of its memory since the record before, and the rest.
+
+    Attributes:
+        memory_bytes: Size of its memory.
+        rest: Its open files and clock.
+        fresh: It has not run anything since the base memory.
+        changed_files: Whether files changed since the last capture, or may have.
+        body: The change of memory, for `GuestMemory.replay`; None: it is too large.
+    """
+
+    memory_bytes: int
+    rest: AtRest
+    fresh: bool
+    changed_files: bool
+    body: bytes | None
 
 
 class LiveGuest:
@@ -79,6 +101,7 @@ class LiveGuest:
         self._request = b""
         self._capture: OutputBuffer | None = None
         self._scrubbing = False
+        self._left_out = False  # the log has no change of memory for the last cell, which is still to be kept
 
     @property
     def closed(self) -> bool:
@@ -152,15 +175,21 @@ class LiveGuest:
             )
         return self.instance
 
-    def keep(self) -> None:
-        """Bring the files of its memory up to date."""
-        if self.instance is None or not self.state.needs_keeping:
-            return
-        try:
-            self.state.kept(self.instance.keep())
-        except BaseException:
-            self.state.could_not_keep()
-            raise
+    def keep(self, most: int | None = None) -> bool:
+        """Bring the files of its memory up to date, if no more than ``most`` bytes changed; whether they are now."""
+        if self.instance is not None and self.state.needs_keeping:
+            try:
+                rest = self.instance.keep(most)
+            except BaseException:
+                self.state.could_not_keep()
+                raise
+            if rest is None:
+                return False
+            self.state.kept(rest)
+        if self._left_out:
+            self._left_out = False
+            self.memory.logged()
+        return True
 
     def settle(self) -> None:
         """`keep` between two jobs. Without room for it the live memory is right, and stays in use."""
@@ -168,6 +197,12 @@ class LiveGuest:
             self.keep()
         except Exception:  # noqa: BLE001 - the thread must go on; only a trap would now cost all of the memory
             return
+
+    def rest(self) -> None:
+        """Give back memory that is held twice, when there is time for it."""
+        if self.instance is not None and self.state.phase is Phase.KEPT:
+            with contextlib.suppress(OSError):  # it stays as it is
+                self.memory.rest(*self.instance.memory_span)
 
     def drop_instance(self) -> None:
         """Do without an instance until the next turn makes one, over the memory that is kept."""
@@ -213,6 +248,32 @@ class LiveGuest:
         scratch.remove(self.files.scratch)
 
     # ---- snapshots
+
+    def log_turn(self, log: Callable[[TurnDelta], bool]) -> None:
+        """Give ``log`` what changed since it last took something; it says whether it took this."""
+        try:
+            kept = self.keep(_MOST_KEPT_FIRST)
+        except Exception:  # noqa: BLE001 - there is no room to keep it; the cell has run all the same
+            kept = False
+        memory, state, instance = self.memory, self.state, self.instance
+        size, rest = memory.size, state.rest
+        if not kept and instance is not None:
+            size, rest = instance.memory_size, instance.rest()
+        body = memory.delta() if kept and memory.delta_bytes <= MOST_LOGGED else None
+        if log(TurnDelta(size, rest, state.fresh, self.files.changed, body)):
+            if kept:
+                memory.logged()
+            else:
+                self._left_out = True
+
+    def replay(self, size: int, delta: bytes, rest: AtRest | None) -> None:
+        """Become the guest of the next cell of a log; without ``rest``: a fresh one."""
+        self.drop_instance()
+        if rest is None:
+            self.start_afresh(empty_scratch=False)
+            return
+        self.memory.replay(size, delta)
+        self.state.restored(rest, reseed=False)
 
     def captured(
         self, split: Container[int], everything: bool, files_differ: Callable[[], bool], scrub: bool

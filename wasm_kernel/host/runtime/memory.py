@@ -31,10 +31,11 @@ import heapq
 import itertools
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
-from wasm_kernel.host.runtime import pagescan
+from wasm_kernel.errors import BadSnapshot
+from wasm_kernel.host.runtime import page_delta, pagescan
 from wasm_kernel.host.runtime.base_memory import BaseMemory, EmptyBase
 from wasm_kernel.host.runtime.mappings import Mappings
-from wasm_kernel.host.runtime.overlay import COPIED, ELSEWHERE, MAPPED, ZEROS, Overlay
+from wasm_kernel.host.runtime.overlay import COPIED, ELSEWHERE, MAPPED, ZEROS, Overlay, differing
 from wasm_kernel.host.runtime.pages import (
     CHUNK,
     PAGE,
@@ -56,7 +57,7 @@ __all__ = ["CHUNK", "PAGES", "CapturedMemory", "GuestMemory", "Part", "Span"]
 _LONG = CHUNK  # stretches from this length on are mapped when they are new
 _VERY_LONG = 16 * CHUNK  # and from this length on whenever they are written again
 _HUGE = 256 * CHUNK  # from this length on in any case: a memory has room for few, and each may replace many mappings
-_REST_AFTER = 16  # how often to look which private pages rest unchanged
+_REST_AFTER = 16  # keeps, before it is looked which private pages rest unchanged
 _WORTH_MAPPING = 8  # pages: fewer are copied faster than they are mapped
 _RESTING_SPANS = 64  # so many may rest before they are mapped, too
 
@@ -69,8 +70,10 @@ class GuestMemory:
         self.size = base.size  # of the linear memory at the last keep()
         self._overlay = Overlay()
         self._mappings = Mappings()
-        self._keeps = 0
+        self._keeps = self._rested = 0
+        self._just_changed: set[int] = set()  # by the last keep(), single pages only
         self._changed: set[int] = set()  # pages that may differ from what the last capture() gave
+        self._unlogged: set[int] = set()  # pages that may differ from what the last delta() gave
 
     def attach(self, address: int) -> None:
         """Lay the state over a fresh instance's memory of at least `size` bytes."""
@@ -95,57 +98,87 @@ class GuestMemory:
         for first, last in overlay.stretches(COPIED):
             ctypes.memmove(address + first * PAGE, overlay.view + first * PAGE, (last - first) * PAGE)
 
-    def keep(self, address: int, size: int) -> None:
-        """Bring the overlay up to date with what the guest wrote since the last time."""
+    def keep(self, address: int, size: int, most: int | None = None) -> bool:
+        """Bring the overlay up to date with what the guest wrote since the last time.
+
+        ``most``: only if no more bytes than these may have changed. Whether it is up to date.
+        """
+        written = self.written(address, size)
+        if most is not None and sum(end - start for start, end in written) > most:
+            return False
         self._mappings.begin()
         with self._overlay.lock:
             self._overlay.make_room(size)
-            self._keep(address, size)
+            self._keep(address, size, written)
         self.size = size
+        return True
 
-    def _keep(self, address: int, size: int) -> None:
+    def _keep(self, address: int, size: int, written: list[Span]) -> None:
         self._keeps += 1
-        look_for_rest = self._keeps % _REST_AFTER == 0
         memcmp, to_view = memcmp_at_once, self._overlay.view - address
         states, change = self._overlay.states, self._change
         long: list[Span] = []
-        resting: list[int] = []
         single: list[int] = []
-        for start, end in self.written(address, size):
+        for start, end in written:
             first, last = (start - address) // PAGE, (end - address) // PAGE
             known = ELSEWHERE not in states[first:last]
             if end - start >= (_VERY_LONG if known else _LONG):
                 long.append((start, end))
             elif known and memcmp(start, start + to_view, end - start) == 0:
-                if look_for_rest:
-                    resting.append(start)
+                continue
             elif known and last - first == 1:
                 single.append(first)
             else:
                 for page, at in enumerate(range(start, end, PAGE), first):
                     if not states[page] or memcmp(at, at + to_view, PAGE):
                         single.append(page)
+        self._just_changed = set(single)
         change(single)
         for page in single:
             at = address + page * PAGE
             memmove(at + to_view, at, PAGE)
             if states[page] != MAPPED:
                 states[page] = COPIED
-        if len(resting) > _RESTING_SPANS:
-            for chunk in sorted({(start - address) // CHUNK for start in resting}):
-                if not self._mappings.take(address, size):
-                    break
-                self._map_stretch(address, chunk * CHUNK, min((chunk + 1) * CHUNK, size))
         for start, end in long:
             if end - start >= _HUGE or self._mappings.take(address, size):
                 self._map_stretch(address, start - address, end - address)
             else:
                 self._copy_stretch(address, start - address, end - address)
 
+    def rest(self, address: int, size: int) -> None:
+        """Map from the overlay what the guest has stopped writing to, so that it is not held twice.
+
+        For when nobody waits, right after a `keep()`; it looks only from time to time.
+        """
+        if self._keeps - self._rested < _REST_AFTER:
+            return
+        self._rested = self._keeps
+        self._mappings.begin()
+        with self._overlay.lock:
+            spans = [((start - address) // PAGE, (end - address) // PAGE) for start, end in self.written(address, size)]
+            resting = [first for first, last in spans if self._just_changed.isdisjoint(range(first, last))]
+            if len(resting) <= _RESTING_SPANS:
+                return
+            for chunk in sorted({page // PAGES for page in resting}):
+                if not self._mappings.take(address, size):
+                    return
+                self._map_same(address, chunk * PAGES, min((chunk + 1) * PAGES, size // PAGE))
+
+    def _map_same(self, address: int, first: int, last: int) -> None:
+        """Map pages from the overlay that are the same there, or can be added without changing anything."""
+        overlay = self._overlay
+        for page in range(first, last):
+            if overlay.states[page] == ELSEWHERE:
+                memmove(overlay.view + page * PAGE, address + page * PAGE, PAGE)
+            if overlay.states[page] != ZEROS:
+                overlay.states[page] = MAPPED
+        map_over(address + first * PAGE, (last - first) * PAGE, overlay.fd, first * PAGE)
+
     def _change(self, pages: Iterable[int]) -> None:
         """These pages of the overlay are about to change: what is still to be read is put aside."""
         pages = set(pages)
         self._changed |= pages
+        self._unlogged |= pages
         overlay = self._overlay
         for reader in overlay.readers:
             for page in (wanted := reader.unread & pages):
@@ -200,32 +233,13 @@ class GuestMemory:
     def written(self, address: int, size: int) -> list[Span]:
         """The pages that are private copies in the live memory at ``address``, as ascending spans of addresses."""
         found = pagescan.written(address, size)
-        return found if found is not None else list(self._compare(address, size))
-
-    def _compare(self, address: int, size: int) -> Iterator[Span]:
-        """Without the kernel's help: what differs from the files."""
-        zeros = bytes(PAGE)
-        states = self._overlay.states
-        for start in range(0, size, CHUNK):
-            end = min(start + CHUNK, size)
-            untouched = end <= self.base.size and not any(states[start // PAGE : end // PAGE])
-            if untouched and not differ(address + start, self.base.view + start, end - start):
-                continue
-            for page in range(start, end, PAGE):
-                live = address + page
-                if states[page // PAGE]:
-                    same = not differ(live, self._overlay.view + page, PAGE)
-                elif page < self.base.size:
-                    same = not differ(live, self.base.view + page, PAGE)
-                else:
-                    same = ctypes.string_at(live, PAGE) == zeros
-                if not same:
-                    yield live, live + PAGE
+        return found if found is not None else list(differing(self._overlay, self.base, address, size))
 
     def reset(self) -> None:
         """Forget everything since the base memory. No instance may be attached."""
         for first, last in self._overlay.stretches(ELSEWHERE, other=True):
             self._changed.update(range(first, last))  # the next capture says that they are as in the base
+        self._unlogged.clear()
         self.size = self.base.size
         self._overlay = Overlay()
         self._mappings.begin(anew=True)
@@ -301,7 +315,60 @@ class GuestMemory:
                 overlay.states[page] = ELSEWHERE
             overlay.states[beyond.start :] = bytes(len(beyond))
         self.size = size
-        self._changed = set()
+        self._changed, self._unlogged = set(), set()
+
+    # ---- the log of cells
+
+    @property
+    def delta_bytes(self) -> int:
+        """How large `delta` is at most."""
+        return len(self._unlogged) * (PAGE + page_delta.ENTRY.size)
+
+    def delta(self) -> bytes:
+        """What changed between the last `logged()` and the last `keep()`, for `replay`."""
+        with self._overlay.lock:
+            return page_delta.whole_pages(sorted(self._unlogged), self._content)
+
+    def _content(self, page: int) -> bytes | None:
+        """A page as it is kept; None: zeros."""
+        overlay = self._overlay
+        if page < len(overlay.states) and overlay.states[page] == ZEROS:
+            return None
+        return overlay.page(page) or self.base.page(page)
+
+    def logged(self) -> None:
+        """What `delta` gave is in the log, or the log begins with the memory as it is now."""
+        self._unlogged = set()
+
+    def replay(self, size: int, delta: bytes | memoryview) -> None:
+        """Apply a `delta` of another memory that was what this one is. `BadSnapshot` if it cannot be one.
+
+        No instance may be attached. The next capture has what changed.
+        """
+        overlay = self._overlay
+        if size < self.size:
+            raise BadSnapshot("a memory cannot become smaller")
+        found = list(page_delta.entries(delta, size // PAGE))
+        with overlay.lock:
+            overlay.make_room(size)
+            self._change({page for page, _, _ in found})
+            for page, lines, data in found:
+                self._replay_page(page, lines, data)
+        self.size = size
+        self._unlogged = set()
+
+    def _replay_page(self, page: int, lines: int, data: memoryview) -> None:
+        overlay, at = self._overlay, page * PAGE
+        if not lines and punch_hole(overlay.fd, at, PAGE):
+            overlay.states[page] = ZEROS
+            return
+        target = memoryview(buffer(overlay.view + at, PAGE)).cast("B")
+        if not lines:
+            target[:] = bytes(PAGE)
+        elif lines != page_delta.WHOLE and overlay.states[page] == ELSEWHERE:
+            target[:] = self.base.page(page) or bytes(PAGE)
+        page_delta.lay_lines(target, lines, data)
+        overlay.states[page] = MAPPED
 
     def close(self) -> None:
         """Release the overlay, unless a capture still reads it. No instance may still be attached."""

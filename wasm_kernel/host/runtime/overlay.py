@@ -12,7 +12,8 @@ import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from wasm_kernel.host.runtime.pages import PAGE, PROT_RW, Span, map_file, unmap
+from wasm_kernel.host.runtime.base_memory import BaseMemory, EmptyBase
+from wasm_kernel.host.runtime.pages import CHUNK, PAGE, PROT_RW, Span, differ, map_file, unmap
 
 # What an overlay knows of a page.
 ELSEWHERE = 0  # not in it
@@ -84,6 +85,26 @@ class Overlay:
         self._unmap()
         if self.fd >= 0:
             os.close(self.fd)
+
+
+def differing(overlay: Overlay, base: BaseMemory | EmptyBase, address: int, size: int) -> Iterator[Span]:
+    """The pages of a live memory that differ from the files it was made of: for systems that do not tell."""
+    states = overlay.states
+    for start in range(0, size, CHUNK):
+        end = min(start + CHUNK, size)
+        untouched = end <= base.size and not any(states[start // PAGE : end // PAGE])
+        if untouched and not differ(address + start, base.view + start, end - start):
+            continue
+        for page in range(start, end, PAGE):
+            live = address + page
+            if page // PAGE < len(states) and states[page // PAGE]:
+                same = not differ(live, overlay.view + page, PAGE)
+            elif page < base.size:
+                same = not differ(live, base.view + page, PAGE)
+            else:
+                same = ctypes.string_at(live, PAGE) == _ZERO_PAGE
+            if not same:
+                yield live, live + PAGE
 
 
 def _unnamed_file() -> int:

@@ -22,12 +22,19 @@ class CapturedMemory:
         everything: Whether this is all that is not as in the base, rather than what changed since the last capture.
         whole: Chunks by number, most of whose pages changed.
         pages: Single pages by number: those that changed of a chunk known page by page, all of any other.
+        logged: The log of cells (its id) whose records this includes, and how many of them: `Manifest.log`.
     """
 
     size: int
     everything: bool = False
     whole: list[Part] = field(default_factory=list)
     pages: list[Part] = field(default_factory=list)
+    logged: tuple[str, int] = ("", 0)
+
+    @property
+    def bytes(self) -> int:
+        """How much there is to read."""
+        return (len(self.whole) * PAGES + len(self.pages)) * PAGE
 
     def take_over(self, before: CapturedMemory) -> None:
         """Add what was captured ``before``, as far as it has not changed again since."""

@@ -16,13 +16,15 @@ from wasm_kernel.host.runtime.executions import Executions
 from wasm_kernel.host.runtime.guest_image import GuestImage
 from wasm_kernel.host.runtime.instance import AtRest
 from wasm_kernel.host.runtime.job_thread import Deliver, Job, JobThread, OnInput
-from wasm_kernel.host.runtime.live_guest import Captured, LiveGuest, Prepare
+from wasm_kernel.host.runtime.live_guest import Captured, LiveGuest, Prepare, TurnDelta
 from wasm_kernel.host.runtime.output_buffer import OnEvent, OutputBuffer
 from wasm_kernel.host.runtime.pages import give_back
 from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.policy import ExecutionPolicy
 
-__all__ = ["Captured", "Deliver", "OnInput", "Prepare", "Sandbox"]
+__all__ = ["Captured", "Deliver", "OnInput", "OnLog", "Prepare", "Sandbox", "TurnDelta"]
+
+OnLog = Callable[[SandboxResult, TurnDelta], bool]
 
 
 class Sandbox:
@@ -42,7 +44,7 @@ class Sandbox:
         self._thread = JobThread()
         self._guest = LiveGuest(img, folder, policy, installed, self._thread, in_session=in_session)
         self._executions = Executions(self._guest)
-        self._thread.start(self._executions.settle, self._guest.close)
+        self._thread.start(self._executions.settle, self._guest.close, self._guest.rest)
 
     # ---- running code
 
@@ -65,12 +67,24 @@ class Sandbox:
             raise capture.failure
         return result
 
-    def begin_execute(self, code: str, deliver: Deliver, *, on_event: OnEvent, options: dict[str, Any]) -> None:
+    def begin_execute(
+        self, code: str, deliver: Deliver, *, on_event: OnEvent, options: dict[str, Any], log: OnLog | None = None
+    ) -> None:
         """Run a cell without waiting for it: ``deliver`` is called with everything that happens.
 
         ``on_event`` also learns which request output belongs to (`wire.Parent`).
+        ``log``: called with the result and with what changed of the guest, on the sandbox's thread, before the result
+        is delivered; it says whether it has taken the change.
         """
-        self._thread.submit(Job(self._cell(code, on_event, options, parents=True)[1], deliver))
+        run = self._cell(code, on_event, options, parents=True)[1]
+
+        def work() -> SandboxResult:
+            result = run()
+            if log is not None:
+                self._guest.log_turn(lambda delta: log(result, delta))
+            return result
+
+        self._thread.submit(Job(work, deliver))
 
     def _cell(
         self, code: str, on_event: OnEvent | None, options: dict[str, Any], *, parents: bool = False
@@ -148,6 +162,13 @@ class Sandbox:
             self.next_task = 0.0  # it may have some that wait
 
         self._thread.wait(work)
+
+    def replay(self, size: int, delta: bytes, rest: AtRest | None) -> None:
+        """Become the guest of the next cell of a log: what `begin_execute` logged. `BadSnapshot` if that is damaged.
+
+        Without ``rest``: a fresh one.
+        """
+        self._thread.wait(lambda: self._guest.replay(size, delta, rest))
 
     def restart(self, files: Callable[[], None]) -> None:
         """A fresh interpreter, as `reset`, with the workspace put in order in between."""

@@ -209,8 +209,9 @@ class ChunkStore:
             return collect.verify(self.folder, self._index, chunks_of, on_progress or (lambda done, total: None))
 
     def stored_bytes(self) -> int:
-        """Bytes of chunks and manifests on the disk."""
-        folders = [self._packs, *(self._manifests / group for group in {g for g, _ in self.manifest_names()})]
+        """Bytes of chunks, manifests and logs of cells on the disk."""
+        groups = {group for group, _ in self.manifest_names()}
+        folders = [self._packs, *(self._manifests / group for group in groups), *(self.folder / "logs").glob("*")]
         return sum(collect.file_bytes(folder) for folder in folders)
 
     @contextlib.contextmanager

@@ -13,6 +13,7 @@ from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import check_session_id
 from wasm_kernel.model.snapshots import Manifest, Snapshot
 from wasm_kernel.sessions import open_sessions
+from wasm_kernel.sessions.cell_recovery import recover_cells
 from wasm_kernel.sessions.inventory import existing_root
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.recorder import read_snapshot, snapshot_store
@@ -66,6 +67,10 @@ def restore_snapshot(
 
 def open_from_snapshot(live: LiveSession, snapshot: Snapshot | None = None, *, files: bool = False) -> Manifest | None:
     """Let a session that was just opened continue from its newest snapshot, or from this one; None: it has none."""
+    if snapshot is None and live.cell_log.is_on_disk:
+        recovered = recover_cells(live).within(live)
+        if recovered is not None:
+            return recovered
     found = snapshot or newest_snapshot(live.root, live.session_id)
     if found is None:
         return None

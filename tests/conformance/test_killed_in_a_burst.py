@@ -1,0 +1,73 @@
+"""kill -9 while quick cells follow each other: every cell that was answered is back, variables and files."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable
+from queue import Empty
+
+import pytest
+
+from tests.conformance.client import Kernel
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+Start = Callable[..., Kernel]
+CELLS = 200
+FILE_EVERY = 7
+
+
+def code(n: int) -> str:
+    file = f"; open('f{n}', 'w').write('{n}' * {n})" if n % FILE_EVERY == 0 else ""
+    return f"n = {n}; seen.append({n}); table[{n} % 5] = 'x' * {n}{file}"
+
+
+def answered(kernel: Kernel, sent: dict[str, int]) -> int:
+    """The last of these cells that was answered before the kernel was gone."""
+    last = 0
+    while True:
+        try:
+            reply = kernel.client.get_shell_msg(timeout=0.3)
+        except Empty:
+            return last
+        if reply["msg_type"] == "execute_reply" and reply["parent_header"].get("msg_id") in sent:
+            assert reply["content"]["status"] == "ok"
+            last = max(last, sent[reply["parent_header"]["msg_id"]])
+            if last == CELLS:
+                return last
+
+
+CHECK = f"""
+import os
+print(n, seen == list(range(1, n + 1)), all(table[k % 5] == 'x' * k for k in range(n, max(0, n - 5), -1)),
+      all(open(f'f{{k}}').read() == str(k) * k for k in range({FILE_EVERY}, n + 1, {FILE_EVERY})))
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_answered_cell_is_back(start: Start, seed: int) -> None:
+    """Kills at random moments of 200 cells; those that came back are killed again."""
+    chance = random.Random(seed)
+    kernel = start(WASM_KERNEL_SESSION="notebook")
+    kernel.ok("n, seen, table = 0, [], {}")
+    done = 0
+    for _ in range(3):
+        sent = {kernel.start(code(n)): n for n in range(done + 1, CELLS + 1)}
+        timer = threading.Timer(chance.uniform(0.02, 0.6), os.kill, (kernel.pid, signal.SIGKILL))
+        timer.start()
+        last = answered(kernel, sent)
+        timer.cancel()
+        timer.join()
+        kernel.stop()
+        kernel = start(WASM_KERNEL_SESSION="notebook")
+        cell = kernel.ok(CHECK)
+        there, *whole = cell.stdout.split()
+        assert whole == ["True", "True", "True"], cell.stdout
+        assert max(done, last) <= int(there) <= max(done, last) + 1, "one may have ended and not been answered yet"
+        assert "could not" not in cell.stderr
+        new, done = int(there) - done, int(there)
+    if new > 2:
+        kernel.ok("%session undo 3")  # the check, and the last two
+        assert kernel.ok("print(n)").stdout == f"{done - 2}\n"

@@ -12,7 +12,7 @@ from tests.administrator.environment import WITHOUT_RULES, Environment
 from tests.sessions.helpers import make_session
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-ALL = "trust,attach,delete,prune,export,list"
+ALL = "trust,attach,delete,prune,export,list,add,mount"
 UNSEALED = "c.WasmKernel.seal_outputs = False\nc.WasmKernel.grants = ['trust', 'prune']"
 
 
@@ -58,3 +58,28 @@ def test_unsealed_by_the_configuration_where_no_rule_forbids_it(fresh: Environme
     kernel = start()
     assert _trusted(kernel)
     assert "WasmKernel.seal_outputs" in kernel.run("%session trust off").said
+
+
+def test_only_the_administrators_folders_are_shown_at_data(fresh: Environment, start: Start, tmp_path: Path) -> None:
+    shared, other = tmp_path / "shared", tmp_path / "other"
+    for folder in (shared / "deep", other):
+        folder.mkdir(parents=True)
+        (folder / f"in {folder.name}").write_text("")
+    look = "import os; print(os.listdir('/data'))"
+    kernel = start(WASM_KERNEL_SESSION="mine", WASM_KERNEL_GRANTS="mount")
+    assert "neither the notebook's folder" in kernel.run(f"%session mount {shared}").said
+    fresh.rule(f'data_folders = ["{shared}"]')
+    assert "only these folders at /data" in kernel.run(f"%session mount {other}").said
+    assert str(shared) in kernel.run("%session mount").said, "nor its own folder, which is not in the list"
+    kernel.ok(f"%session mount {shared}/deep")
+    assert kernel.ok(look).stdout == "['in deep']\n"
+    kernel.stop()
+    fresh.rule("data_folders = []")
+    kernel = start(WASM_KERNEL_SESSION="mine", WASM_KERNEL_GRANTS="mount")
+    cell = kernel.ok(look)
+    assert cell.stdout == "[]\n" and "deep is not shown at /data: the administrator" in cell.stderr
+    kernel.stop()
+    fresh.rule('grants = ["add"]')
+    kernel = start(WASM_KERNEL_SESSION="mine", WASM_KERNEL_GRANTS="mount")
+    assert kernel.ok(look).stdout == "[]\n"
+    assert "the administrator does not let cells read" in kernel.run("%session mount", answers=("yes",)).said

@@ -81,6 +81,14 @@ ATTEMPTS = {
     "prune, shortened": Attempt("%prune --old 1h --y", lambda s: not s.victim.exists()),
     "prune by number": Attempt("%prune --max-sessions 1 --yes", lambda s: not s.victim.exists()),
     "export": Attempt("%session export loot.zip", lambda s: (s.beside / "loot.zip").exists()),
+    "add": Attempt("%session add letters.txt", lambda s: any(s.kernel.root.glob("*/letters.txt"))),
+    "add by wildcard": Attempt("%session add *.txt", lambda s: any(s.kernel.root.glob("*/letters.txt"))),
+    "add the folder": Attempt("%session add .", lambda s: any(s.kernel.root.glob("*/letters.txt"))),
+    "mount": Attempt(
+        "%session mount",
+        lambda s: "letters.txt" in s.loot(),
+        "import os; open('loot', 'w').write(str(os.listdir('/data')))",
+    ),
     "list": Attempt(
         "loot = %session list",
         lambda s: s.victim.name in s.loot(),
@@ -100,6 +108,7 @@ def scene(folder: Path, guards_off: str = "") -> Iterator[Scene]:
     for path in (switches, beside):
         path.mkdir()
     (switches / "sitecustomize.py").write_text(_SWITCHES)
+    (beside / "letters.txt").write_text("private")
     victim = root / make_session(root, 48, {"private.txt": "mine"})
     env = {"PYTHONPATH": f"{switches}:{REPOSITORY}", "TEST_GUARDS_OFF": guards_off}
     kernel = Kernel(root, cwd=beside, **env)

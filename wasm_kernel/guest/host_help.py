@@ -8,6 +8,8 @@ HELP = {
     %session info                  the same; `s = %session info` gives a dict
     %session list                  list all sessions
     %session files [FOLDER]        browse the files in /app (a table where widgets are not available)
+    %session add PATH …            copy files or folders from the notebook's folder into /app
+    %session mount [FOLDER]        show the notebook's folder, or one in it, at /data, read-only; --off ends that
     %session download PATH … [--zip]   links to files; --zip for folders, or for several files in one
     %session limits [NAME=VALUE …]   show or change limits: memory=2G timeout=60 disk=5G files=10000 output=20M
     %session watch on|off          show after each cell which files it created, changed or deleted
@@ -30,9 +32,9 @@ HELP = {
     %session revoke NAME           take back one of these permissions
 
     The host runs these commands, and only those written in the cell itself. A command that replaces
-    the interpreter (undo, redo, restore, reset, new, attach) must be the cell's last line.
-    A command that reaches beyond this session (trust, attach, delete, export, prune, or a list of
-    sessions handed to code) needs your permission: you are asked once per session.
+    the interpreter (undo, redo, restore, reset, new, attach, mount) must be the cell's last line.
+    A command that reaches beyond this session (add, mount, trust, attach, delete, export, prune, or a
+    list of sessions handed to code) needs your permission: you are asked once per session.
     """,
     "prune": """Delete sessions that have not been used for a while; without --yes, only list them.
 

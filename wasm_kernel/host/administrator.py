@@ -84,6 +84,16 @@ def check_image(key: str) -> None:
 def workspace_root() -> Path | None:
     """Where every user's sessions are, if that is ruled. A user's home is what the system says, not the environment."""
     named = rules().workspace_root
+    return _expanded(named) if named else None
+
+
+def data_folders() -> list[Path] | None:
+    """The only folders that notebooks may see at /data; None: there is no such rule."""
+    named = rules().data_folders
+    return None if named is None else [_expanded(folder) for folder in sorted(named)]
+
+
+def _expanded(named: str) -> Path:
     if named.startswith("~"):
         return Path(pwd.getpwuid(os.getuid()).pw_dir) / named[1:].lstrip("/")
-    return Path(named) if named else None
+    return Path(named)

@@ -26,11 +26,13 @@ from wasm_kernel.kernel.comm_messages import CommMessages
 from wasm_kernel.kernel.current_session import CurrentSession, SessionSettings
 from wasm_kernel.kernel.guest_questions import GuestQuestions
 from wasm_kernel.kernel.introspection import Introspection
+from wasm_kernel.kernel.magics.data_folder import DataFolder
 from wasm_kernel.kernel.magics.grants import Grants, forbidden
 from wasm_kernel.kernel.messages import MessageLoop
 from wasm_kernel.kernel.notebook_session import NotebookSession
 from wasm_kernel.kernel.outputs import Outputs
 from wasm_kernel.kernel.questions import Person, Questions
+from wasm_kernel.model.outcome import GuestError
 from wasm_kernel.model.snapshot_retention import CheckpointRules
 from wasm_kernel.sessions.guest_access import Execution
 from wasm_kernel.sessions.opening import OpenedSession
@@ -73,7 +75,7 @@ class WasmKernel(MessageLoop):
     grants = List(
         Unicode(),
         help="What cells may do beyond their session without asking: 'trust', 'attach', 'delete', 'prune', "
-        "'export', 'list'. Grants in WASM_KERNEL_GRANTS are added.",
+        "'export', 'list', 'add', 'mount'. Grants in WASM_KERNEL_GRANTS are added.",
     ).tag(config=True)
     startup_code = Unicode("", help="Python code run in every fresh interpreter, before the first cell.").tag(
         config=True
@@ -101,6 +103,7 @@ class WasmKernel(MessageLoop):
         self.granted = Grants(self._questions, self.grants, place.environ)
         place.notes += self.granted.problems
         self.current = CurrentSession(place, opening, self._settings(place), self.log, self._moved_in, self._notice)
+        self.data_folder = DataFolder(place, self.granted)
         self._introspection = Introspection(self.current, self._outputs, self.busy_with)
         self._guest_questions = GuestQuestions(
             self._questions, self._replies, lambda: self._running, lambda: self.magics, self.log
@@ -170,6 +173,7 @@ class WasmKernel(MessageLoop):
         runtime.on_turn_end = self._outputs.flush
         runtime.on_question = partial(self._guest_questions.arrived, None, runtime.sandbox)
         self.granted.moved_in(runtime.live)
+        self.data_folder.moved_in(runtime)
         self.trust_outputs(self.granted.trusted)
         self.forget_widgets()
         for line in self.current.place.news:  # for front ends that show what belongs to no cell
@@ -319,7 +323,16 @@ class WasmKernel(MessageLoop):
                 self._replies.show(run, await action())
         if self._magics is not None and not run.silent:
             self._replies.show(run, self._magics.after_cell(result))
+        if result.error is not None and result.error.name == "FileNotFoundError" and not run.silent:
+            await self._look_beside_notebook(run, result.error)
         return self._replies.reply(run, result, runtime.sandbox.policy, self.current.place.maxima)
+
+    async def _look_beside_notebook(self, run: CellRun, error: GuestError) -> None:
+        from wasm_kernel.kernel import missing_file
+
+        found = await asyncio.to_thread(missing_file.told, self.current.place.folder, error)
+        if found is not None and not forbidden("add"):
+            self.publish(run.parent, "display_data", found)
 
     def _tell_notes(self, run: CellRun) -> None:
         if not run.silent:

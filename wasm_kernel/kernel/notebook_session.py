@@ -62,6 +62,11 @@ class NotebookSession:
     temporary: bool = False  # nobody can return to it: deleted at the end if it has no files
     _told_of_full_disk: bool = False
 
+    @property
+    def folder(self) -> Path:
+        """The notebook's folder; without a notebook, the one that the kernel was started in."""
+        return self.notebook.parent if self.notebook is not None else Path.cwd()
+
     def open(self) -> OpenedSession:
         """Open the session. `ImageMissing` if the image has to be built first."""
         if self.refused:
@@ -157,7 +162,7 @@ class NotebookSession:
         self.check_other(session_id, now)
         lock = lock_session(self.root, session_id)
         live = self._move(Opened(session_id, self.root / session_id, lock), now)
-        live.note(grants={})  # those were given to another notebook
+        live.note(grants={}, data_folder="")  # those were given to another notebook
         return self._resumed(live)
 
     def check_other(self, session_id: str, now: LiveSession) -> None:

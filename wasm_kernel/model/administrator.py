@@ -32,6 +32,7 @@ class Rules:
         pip: Whether packages may be installed.
         trust: Whether outputs may be shown unsealed, by a grant or by the configuration.
         grants: The only grants that may be given to notebooks, by the names of `grants.GRANTS`; None: all of them.
+        data_folders: The only folders that notebooks may see at /data, and what is in them; None: their own.
         user_configuration: Whether the user's own configuration files are read.
         image: The key of the only image that may be used or built; empty: any.
         image_cache: The folder of the image that all users share; empty: each has a cache.
@@ -47,6 +48,7 @@ class Rules:
     pip: bool = True
     trust: bool = True
     grants: frozenset[str] | None = None
+    data_folders: frozenset[str] | None = None
     user_configuration: bool = True
     image: str = ""
     image_cache: str = ""
@@ -107,6 +109,12 @@ def _folder(value: Any) -> str:
     return str(path)
 
 
+def _folders(value: Any) -> frozenset[str]:
+    if not isinstance(value, list):
+        raise ConfigurationError(f'it is {value!r}; write a list of folders, such as ["~", "/srv/data"]')
+    return frozenset(map(_folder, value))
+
+
 def _absolute_folder(value: Any) -> str:
     found = _folder(value)
     if found.startswith("~"):
@@ -122,6 +130,7 @@ _RULES: dict[str, Callable[[Any], Any]] = {
     "pip": _yes_or_no,
     "trust": _yes_or_no,
     "grants": _grants,
+    "data_folders": _folders,
     "user_configuration": _yes_or_no,
     "image": _key,
     "image_cache": _absolute_folder,

@@ -26,6 +26,8 @@ GRANTS: Mapping[str, str] = {
     "delete": "delete another of your sessions",
     "prune": "delete sessions that have not been used for a while",
     "export": "write files next to the notebook",
+    "add": "copy files from the notebook's folder into the session",
+    "mount": "read the notebook's folder, or one that the administrator shares, at /data",
     "list": "read the list of your other sessions",
 }
 """Every grant, and what a session's cells may do with it. A command that reaches further needs a line here."""
@@ -33,6 +35,7 @@ GRANTS: Mapping[str, str] = {
 VERBS: Mapping[str, str | None] = {
     "prune": "prune",  # with --yes; and "list" for what a dry run hands to the code
     "pip": None,
+    "session add": "add",
     "session attach": "attach",
     "session delete": "delete",  # of another session
     "session diff": None,
@@ -46,6 +49,7 @@ VERBS: Mapping[str, str | None] = {
     "session limits": None,
     "session list": "list",  # as in `s = %session list`
     "session log": None,
+    "session mount": "mount",  # --off needs nothing
     "session new": None,
     "session redo": None,
     "session rename": None,

@@ -32,6 +32,11 @@ def is_hidden(name: str) -> bool:
     return any(_ascii_of(part).startswith(HIDDEN) for text in spelt for part in text.split("\\"))
 
 
+def is_kept_back(name: str) -> bool:
+    """Whether sessions get nothing of this name from a person's folder: one that begins with a dot, or is our own."""
+    return name.startswith(".") or is_hidden(name)
+
+
 def is_session_folder(name: str, named: Collection[str] = ()) -> bool:
     """Whether a name is hidden from sandboxes without a session: a UUID, or one of ``named`` (lower case)."""
     if len(name) < _UUID_LENGTH and not named:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.sessions.helpers import make_session
 from wasm_kernel.errors import ConfigurationError, NotGranted, WasmKernelError
+from wasm_kernel.host.files.quota import Quota
 from wasm_kernel.kernel.cells import HostMagic
 from wasm_kernel.kernel.magics.answers import Answer
 from wasm_kernel.kernel.magics.magics import SUBCOMMANDS, Magics
@@ -30,18 +31,19 @@ class Pretended:
         self.grants, self.asked = grants, list[str]()
         self.allow_pip = self.outputs_trusted = False
         self.root, here = root, make_session(root)
-        quota = SimpleNamespace(used=0, limit=1 << 30)
+        quota = Quota(0, 1 << 30, 0, 100, 1 << 20)
         self.sandbox = SimpleNamespace(policy=ExecutionPolicy(), base_bytes=1 << 20, quota=lambda: quota)
         live = SimpleNamespace(
             session_id=here, folder=root / here, root=root, sandbox=self.sandbox, change_policy=self._change
         )
         place = SimpleNamespace(
             root=root, maxima={"memory": 4 << 30}, policy=ExecutionPolicy(), notebook=None, environ={},
-            logger=SandboxLogger(level="error"), follow=lambda live: None, check_other=lambda session_id, live: None,
+            logger=SandboxLogger(level="error"), folder=root.parent, follow=lambda live: None, check_other=lambda session_id, live: None,
         )  # fmt: skip
         self.runtime = SimpleNamespace(live=live, last_result=None, count=1, sandbox=self.sandbox)
         self.current = SimpleNamespace(place=place, runtime=self.runtime)
         self.granted = SimpleNamespace(given=dict)
+        self.data_folder = SimpleNamespace(shown=None, described="nothing", find=lambda name: root)
         self.here = here
 
     def _change(self, policy: ExecutionPolicy) -> None:
@@ -80,7 +82,7 @@ def test_without_a_word_it_is_info(host: Pretended) -> None:
     [
         ("inof", "there is no %session inof; did you mean info? %session help lists the commands"),
         ("undi", "there is no %session undi; did you mean undo?"),
-        ("zzz", "there is no %session zzz; the commands are attach, "),
+        ("zzz", "there is no %session zzz; the commands are add, attach, "),
         ("help me", "%session help does not take 'me'"),
         ("info now", "%session info"),
         ("limits memory", "'memory' is not a limit; write NAME=VALUE"),

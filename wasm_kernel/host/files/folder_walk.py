@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import IO
 
@@ -28,14 +28,16 @@ class Item:
     modified_ns: int
 
 
-def walk(root: int, *, recursive: bool, strict: bool) -> Iterator[tuple[Item, int, list[str]]]:
+def walk(
+    root: int, *, recursive: bool, strict: bool, hidden: Callable[[str], bool] = is_hidden
+) -> Generator[tuple[Item, int, list[str]], None, None]:
     """What is below a folder, sorted within each, with a handle of some folder above it and the way from there.
 
-    ``strict``: raise `OSError` rather than leave out something that is there.
+    ``strict``: raise `OSError` rather than leave out something that is there. ``hidden``: names to leave out.
     """
     anchors = [(os.dup(root), 0, 0)]  # a handle, how deep it is, and how much waited when we got there
     try:
-        waiting = _entries(anchors[0][0], "", strict)
+        waiting = _entries(anchors[0][0], "", strict, hidden)
         while waiting:
             item = waiting.pop()
             while len(waiting) < anchors[-1][2]:
@@ -49,13 +51,13 @@ def walk(root: int, *, recursive: bool, strict: bool) -> Iterator[tuple[Item, in
             if item.kind != "folder" or not recursive or too_long:
                 continue
             try:
-                handle = _descend(above, parts)
+                handle = descend(above, parts)
             except OSError as e:
                 if strict and e.errno not in _GONE:
                     raise
                 continue
             try:
-                found = _entries(handle, f"{item.path}/", strict)
+                found = _entries(handle, f"{item.path}/", strict, hidden)
                 if len(parts) >= _STRIDE:
                     anchors.append((os.dup(handle), depth + len(parts), len(waiting)))
             finally:
@@ -66,12 +68,12 @@ def walk(root: int, *, recursive: bool, strict: bool) -> Iterator[tuple[Item, in
             os.close(handle)
 
 
-def _entries(folder: int, prefix: str, strict: bool) -> list[Item]:
+def _entries(folder: int, prefix: str, strict: bool, hidden: Callable[[str], bool]) -> list[Item]:
     """What is in a folder, the last name first."""
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if is_hidden(entry.name):
+            if hidden(entry.name):
                 continue
             try:
                 info = entry.stat(follow_symlinks=False)
@@ -84,7 +86,7 @@ def _entries(folder: int, prefix: str, strict: bool) -> list[Item]:
     return sorted(found, key=lambda item: item.path, reverse=True)
 
 
-def _descend(folder: int, parts: list[str]) -> int:
+def descend(folder: int, parts: list[str]) -> int:
     """A handle of a folder further down; no link is followed."""
     here = os.dup(folder)
     for name in parts:
@@ -99,7 +101,7 @@ def _descend(folder: int, parts: list[str]) -> int:
 def open_file(folder: int, parts: list[str]) -> IO[bytes] | None:
     """A file further down, if it still is one."""
     try:
-        parent = _descend(folder, parts[:-1])
+        parent = descend(folder, parts[:-1])
         try:
             handle = os.open(parts[-1], OPEN_FILE, dir_fd=parent)
         finally:

@@ -77,10 +77,10 @@ class Shown:
         self._id = str(uuid.uuid4())
         self._begun = False
 
-    def tell(self, line: str) -> None:
-        """Show a line. Called on any thread."""
+    def tell(self, line: str, fraction: float | None = None) -> None:
+        """Show a line, and how far the work is if that is known. Called on any thread."""
         if not self._silent:
-            self._send({"text/plain": line, "text/html": render.progress(line)})
+            self._send({"text/plain": line, "text/html": render.progress(line, fraction)})
 
     def clear(self) -> None:
         """The work is done."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from wasm_kernel.kernel.current_session import CurrentSession
+from wasm_kernel.kernel.magics.data_folder import DataFolder
 from wasm_kernel.kernel.magics.grants import Grants
 from wasm_kernel.sessions.runtime import SessionRuntime
 
@@ -19,11 +20,13 @@ class Host(Protocol):
     Attributes:
         current: The session it works in.
         granted: What its notebook may do beyond that session.
+        data_folder: What it shows the guest at /data.
         allow_pip: Whether packages may be installed.
     """
 
     current: CurrentSession
     granted: Grants
+    data_folder: DataFolder
     log: logging.Logger
 
     @property

@@ -13,6 +13,7 @@ from wasm_kernel.kernel.cells import HostMagic
 from wasm_kernel.kernel.magics.answers import Answer, Message, words_of
 from wasm_kernel.kernel.magics.history import HistoryMagics
 from wasm_kernel.kernel.magics.host import Host
+from wasm_kernel.kernel.magics.notebook_files import NotebookFileMagics
 from wasm_kernel.kernel.magics.permissions import PermissionMagics
 from wasm_kernel.kernel.magics.pip import PipMagic
 from wasm_kernel.kernel.magics.prune import PruneMagic
@@ -24,7 +25,7 @@ from wasm_kernel.model.records import is_session_id
 
 Action = Callable[[list[str], Message], Awaitable[Answer]]
 _PREFIX = "session_"
-_GROUPS = (SessionMagics, HistoryMagics, PermissionMagics)
+_GROUPS = (SessionMagics, HistoryMagics, PermissionMagics, NotebookFileMagics)
 SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "session": tuple(sorted(n.removeprefix(_PREFIX) for g in _GROUPS for n in dir(g) if n.startswith(_PREFIX))),
     "prune": ("--older-than", "--max-sessions", "--dry-run", "--yes"),
@@ -36,6 +37,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "revoke": tuple(GRANTS),
     "limits": tuple(f"{name}=" for name in limits.LIMITS),
     "delete": ("--yes",),
+    "mount": ("--off",),
     "download": ("--zip",),
 }
 _MOST_IDS = 1000
@@ -48,7 +50,8 @@ class Magics:
         self._host = host
         self._session = SessionMagics(host)
         self._prune, self._pip = PruneMagic(host), PipMagic(host)
-        groups = (self._session, HistoryMagics(host), PermissionMagics(host))
+        self._notebook_files = NotebookFileMagics(host)
+        groups = (self._session, HistoryMagics(host), PermissionMagics(host), self._notebook_files)
         self._actions: dict[str, Action] = {
             name.removeprefix(_PREFIX): getattr(group, name)
             for group in groups
@@ -69,6 +72,7 @@ class Magics:
             raise ConfigurationError(_no_such(name))
         if name == "list" and magic.used:
             await self._host.require("list", "read the names of all your sessions and their notebooks")
+        self._notebook_files.cancelled = cancelled
         return await action(words, parent)
 
     def after_cell(self, result: SandboxResult) -> Answer:

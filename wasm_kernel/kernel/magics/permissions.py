@@ -59,4 +59,12 @@ class PermissionMagics(Group):
             self._host.trust_outputs(False)
         if name in self._host.granted.given():
             raise ConfigurationError(f"{name!r} is given by the configuration; remove it from {SETTING} or {VARIABLE}")
-        return say(f"Taken back: you will be asked before this session's cells may {GRANTS[name]}.", name)
+        taken = say(f"Taken back: you will be asked before this session's cells may {GRANTS[name]}.", name)
+        if name != "mount" or self._host.data_folder.shown is None:
+            return taken
+
+        async def unmount() -> Answer:
+            await self._host.data_folder.show(None)
+            return taken
+
+        return Answer(afterwards=unmount, last=False)

@@ -67,6 +67,7 @@ class SessionMagics(Group):
             "age_seconds": round(age),
             "trusted": self._host.outputs_trusted,
             "grants": list(self._host.granted.given()),
+            "data_folder": shown.name if (shown := self._host.data_folder.shown) is not None else None,
         }
         most = format_size(policy.memory_bytes)
         rows: list[render.Row] = [("session", render.code(live.session_id))]
@@ -75,6 +76,7 @@ class SessionMagics(Group):
         rows += [
             ("notebook", str(notebook) if notebook is not None else "none: this session belongs to this kernel only"),
             ("folder", f"{live.folder} (in cells: /app)"),
+            ("/data", self._host.data_folder.described),
             ("files", f"{len(survey.files):,}"),
             ("disk", "unknown: folders nested too deep" if quota.used is None else _used(quota.used, quota.limit)),
             ("memory", _used(memory, policy.memory_bytes) if memory else f"nothing has run yet; limit {most}"),
@@ -301,8 +303,7 @@ class SessionMagics(Group):
         if Path(name).name != name or name.startswith("."):
             raise ConfigurationError(f"{name!r} is not a plain file name; the file is written next to the notebook")
         live = (await self._host.ready(parent)).live
-        notebook = self._place.notebook
-        target = (notebook.parent if notebook is not None else Path.cwd()) / name
+        target = self._place.folder / name
         if target.exists():
             raise ConfigurationError(f"{name!r} already exists; choose another name")
         await self._host.require("export", f"write this session's files to {legible(str(target), 400)}")

@@ -128,7 +128,7 @@ def _adopt(folder: Path, data: bytes, archive: Path) -> None:
     if record is None:
         return
     # Grants come from the user of this machine, not from the maker of the archive.
-    own = {"session_id", "created_at", "updated_at", "version", "grants", OWN_SNAPSHOTS_AFTER}
+    own = {"session_id", "created_at", "updated_at", "version", "grants", "data_folder", OWN_SNAPSHOTS_AFTER}
     extra = {k: v for k, v in found.items() if k not in own}
     extra["imported_from"] = found.get("session_id") if isinstance(found.get("session_id"), str) else None
     record = record.touched(record.updated_at, **extra)

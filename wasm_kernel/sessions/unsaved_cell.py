@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from wasm_kernel.host.runtime.interposer import OpenFile
+from wasm_kernel.host.runtime.journal import OpenFile
 from wasm_kernel.host.runtime.sandbox import TurnDelta
 from wasm_kernel.host.store.cell_log import CellLog
 from wasm_kernel.model.cell_records import CellRecord, variables_changed

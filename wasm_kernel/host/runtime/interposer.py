@@ -9,14 +9,14 @@ is linked from an allowlist: an import nobody thought of does not link.
 from __future__ import annotations
 
 import ctypes
-import struct
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.host.runtime.engine import WASI, Engine, Module, Store, Trapped
+from wasm_kernel.host.runtime.journal import OpenFile, entries
 from wasm_kernel.model import names
 
 HIDDEN = tuple(name.encode() for name in names.HIDDEN)
@@ -65,7 +65,8 @@ ON_SCRATCH = {
     "path_filestat_get": "iiiii",
     "path_open": "iiiiillii",
 }
-HOST_FUNCTIONS = {"out": "iii", "journal": "i", "poll": "iiiil", "door": "iiii"}  # all return i32
+_CALLED = ("fd_close", "fd_renumber", "fd_seek", "fd_tell", "path_filestat_get", "path_open", "clock_time_get")
+HOST_FUNCTIONS = {"out": "iii", "journal": "i", "list": "ii", "poll": "iiiil", "door": "iiii"}  # all return i32
 _DOOR = "host_call"
 
 CLAMP = 64 << 20
@@ -98,22 +99,6 @@ _LIST_MAX = 64 << 20
 _MAX_PATH = 4096
 _OPENED = (3, 4)  # WASI's kinds of what may be open: folders and files
 _LINK, _MAX_DEPTH = 7, 100  # a link's kind; names in a path that is opened again in /data
-_OPEN, _CLOSE = 1, 2
-_OPEN_RECORD = struct.Struct("<IIIIIIQI")
-
-
-@dataclass(frozen=True)
-class OpenFile:
-    """What it takes to open a guest's descriptor again."""
-
-    fd: int
-    mount: int  # the preopened folder's descriptor
-    path: bytes
-    lookup: int
-    oflags: int
-    fdflags: int
-    rights: int
-    offset: int = 0
 
 
 def _signature(letters: str) -> str:
@@ -193,6 +178,7 @@ class Callbacks:
     poll: Callable[[int, int, int, int, int], int]
     door: Callable[[int, int, int, int], int]
     refill: Callable[[int, int], int]
+    listing: Callable[[int, bytes], bytes] = lambda mount, path: b""
 
 
 class Interposer:
@@ -206,12 +192,7 @@ class Interposer:
         real = {n: store.wasi_function(n) for n in {*FILTERED, *ON_SCRATCH} - SERVED_BY_HOST}
         self._real = real
         self._scratch = store.instantiate(modules["scratch"], [real[n] for n in ON_SCRATCH])
-        self._scratch_calls = {
-            n: store.caller(self._scratch[n], p, "i")
-            for n, p in ON_SCRATCH.items()
-            if n
-            in ("fd_close", "fd_renumber", "fd_seek", "fd_tell", "path_filestat_get", "path_open", "clock_time_get")
-        }
+        self._scratch_calls = {n: store.caller(self._scratch[n], p, "i") for n, p in ON_SCRATCH.items() if n in _CALLED}
         self._base = store.memory_address(self._scratch["memory"])
         self._out_len = ctypes.c_uint32.from_address(self._base + _LAYOUT["OUT_LEN"])
         self._out_fd = ctypes.c_uint32.from_address(self._base + _LAYOUT["OUT_FD"])
@@ -238,6 +219,7 @@ class Interposer:
         hosts: dict[str, Callable[..., int]] = {
             "out": lambda fd, p, n: self._take_output(fd, p, n),
             "journal": lambda _: self.read_journal(),
+            "list": self._list,
             "poll": calls.poll,
             "door": calls.door,
         }
@@ -302,34 +284,31 @@ class Interposer:
 
     def read_journal(self) -> int:
         """Bring `open_files` up to date with what was opened and closed."""
-        for kind, fd, record, path in self._journal():
-            if kind == _CLOSE:
-                self.open_files.pop(fd, None)
-                continue
-            mount, lookup, oflags, fdflags, rights = record
-            if mount >= self._first_free:
-                folder = self.open_files.get(mount)
-                if folder is None:
-                    continue
-                mount, path = folder.mount, folder.path + b"/" + path
-            if len(path) > _MAX_PATH:  # a folder opened in a folder, and so on: it is not opened again after a trap
-                continue
-            self.open_files[fd] = OpenFile(fd, mount, path, lookup, oflags, fdflags, rights)
-        return 0
-
-    def _journal(self) -> Iterator[tuple[int, int, tuple[int, int, int, int, int], bytes]]:
         data = ctypes.string_at(self._base + _LAYOUT["JOURNAL"], self._journal_len.value)
         self._journal_len.value = 0
-        at = 0
-        while at < len(data):
-            if int.from_bytes(data[at : at + 4], "little") == _CLOSE:
-                yield _CLOSE, int.from_bytes(data[at + 4 : at + 8], "little"), (0, 0, 0, 0, 0), b""
-                at += 8
+        for fd, opened in entries(data):
+            if opened is None:
+                self.open_files.pop(fd, None)
                 continue
-            _, fd, mount, lookup, oflags, fdflags, rights, length = _OPEN_RECORD.unpack_from(data, at)
-            at += _OPEN_RECORD.size
-            yield _OPEN, fd, (mount, lookup, oflags, fdflags, rights), data[at : at + length]
-            at += length
+            if opened.mount >= self._first_free:
+                folder = self.open_files.get(opened.mount)
+                if folder is None:
+                    continue
+                opened = replace(opened, mount=folder.mount, path=folder.path + b"/" + opened.path)
+            if len(opened.path) > _MAX_PATH:  # a folder opened in a folder, and so on: not opened again after a trap
+                continue
+            self.open_files[fd] = opened
+        return 0
+
+    def _list(self, fd: int, room: int) -> int:
+        """Put a folder's entries where the filter has room for them; how many bytes they have, 0 if it has none."""
+        self.read_journal()
+        folder = self.open_files.get(fd)
+        mount, path = (folder.mount, folder.path) if folder is not None else (fd, b".")
+        found = self._callbacks.listing(mount, path) if 3 <= mount < self._first_free else b""
+        if len(found) <= room:
+            ctypes.memmove(self._base + _LAYOUT["LIST"], found, len(found))
+        return len(found)
 
     def descriptors(self) -> list[OpenFile]:
         """Every descriptor the guest holds, with its present offset."""
@@ -339,7 +318,7 @@ class Interposer:
             offset = 0
             if self._scratch_calls["fd_tell"](item.fd, _LAYOUT["OUT64"]) == 0:
                 offset = ctypes.c_uint64.from_address(self._base + _LAYOUT["OUT64"]).value
-            found.append(OpenFile(**{**item.__dict__, "offset": offset}))
+            found.append(replace(item, offset=offset))
         return found
 
     def reopen(self, files: list[OpenFile]) -> list[OpenFile]:

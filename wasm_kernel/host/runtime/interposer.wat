@@ -463,7 +463,15 @@
           ;; an entry that went away between wasmtime's listing and its stat: list again
           (br_if $again (i32.and (i32.eq (local.get $e) (i32.const 44))
             (i32.lt_u (local.tee $tries (i32.add (local.get $tries) (i32.const 1))) (i32.const 32))))
-          (return (local.get $e))))
+          (if (i32.ne (local.get $e) (i32.const 25)) (then (return (local.get $e))))
+          ;; a name that is not UTF-8: wasmtime lists nothing, so the host does
+          (local.set $used (call $py_list (local.get $fd) (local.get $room)))
+          (if (i32.eqz (local.get $used)) (then (return (local.get $e))))
+          (br_if $whole (i32.le_u (local.get $used) (local.get $room)))
+          (if (i32.eq (memory.grow $s (i32.shr_u (i32.add (local.get $used) (i32.const 65535)) (i32.const 16))) (i32.const -1))
+            (then (return (i32.const 48))))
+          (local.set $room (i32.sub (i32.shl (memory.size $s) (i32.const 16)) (i32.const %LIST%)))
+          (br $again)))
       (local.set $used (i32.load $s (i32.const %OUT32%)))
       (br_if $whole (i32.lt_u (local.get $used) (local.get $room)))
       (if (i32.eq (memory.grow $s (i32.shr_u (i32.mul (local.get $room) (i32.const 7)) (i32.const 16))) (i32.const -1))

@@ -62,6 +62,8 @@ class RawGuest:
         for name in ("max_file", "bytes", "files"):
             self.interposer.set(name, _ROOM)
         self.interposer.set("max_open", 1000)
+        for name, fd in (("app", APP), ("dev", 1001), ("data", 1002)):  # it has no other mount than /app
+            self.interposer.set(name, fd)
         self._base = self.store.memory_address(exports["memory"])
         self.call = {name: self.store.caller(exports[name], letters, "i") for name, letters in FILTERED.items()}
 

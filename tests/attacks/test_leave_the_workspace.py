@@ -81,8 +81,8 @@ class TestLeaveTheWorkspace(AttackTests):
             _attack("remove beside", "os.unlink('/app/../secret.txt')"),
             _attack("copy the parent", "shutil.copytree('/app/..', '/tmp/all')"),
             _attack("change folder upwards", "os.chdir('/app'); os.chdir('..'); print(open('secret.txt').read())"),
-            _attack("parent by descriptor", "print(os.open('../secret.txt', os.O_RDONLY, dir_fd=9))"),
-            _attack("absolute by descriptor", "print(os.read(os.open('/etc/passwd', os.O_RDONLY, dir_fd=9), 100))"),
+            _attack("parent by descriptor", "print(os.open('../secret.txt', os.O_RDONLY, dir_fd=10))"),
+            _attack("absolute by descriptor", "print(os.read(os.open('/etc/passwd', os.O_RDONLY, dir_fd=10), 100))"),
             _attack("run a program", "print(os.popen('cat /etc/passwd').read())"),
             _attack(
                 "run a program with subprocess",

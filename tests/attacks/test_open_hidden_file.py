@@ -47,7 +47,7 @@ _PATHS = [
     attack("folder descriptor", """
 d = os.open('/app', os.O_RDONLY); print(os.read(os.open(N, os.O_RDONLY, dir_fd=d), 1000))
 """),
-    attack("the preopened descriptor", "print(os.read(os.open(N, os.O_RDONLY, dir_fd=9), 1000))"),
+    attack("the preopened descriptor", "print(os.read(os.open(N, os.O_RDONLY, dir_fd=10), 1000))"),
     attack("every descriptor there is", """
 for d in range(3, 60):
     try: print(os.read(os.open(N, os.O_RDONLY, dir_fd=d), 1000))

@@ -7,8 +7,9 @@ import sys
 
 import _host
 
-from . import shims
+from . import shims, zip_modules
 
+zip_modules.move()
 shims.install()  # before IPython is imported, which looks around while it is
 
 from . import aio, comms, door, installed, next_steps, parents, shell, variables, warm, wire  # noqa: E402

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from wasm_kernel import BaseSandbox, SandboxResult
+from wasm_kernel import BaseSandbox, ImageError, SandboxResult
 from wasm_kernel.host.image import image, library
 
 LINE = "x = 1\n"
@@ -40,14 +40,14 @@ def test_a_module_gets_its_source_only_if_that_matches(tmp_path: Path) -> None:
         (wheels / name).parent.mkdir(parents=True, exist_ok=True)
         (wheels / name).write_text(text)
     with zipfile.ZipFile(archive, "w") as packed:
-        for name in ("pack/same.pyc", "pack/other.pyc", "standard.pyc"):
+        for name in ("pack/same.pyc", "pack/other.pyc", "bisect.pyc", "own.pyc"):
             packed.writestr(name, _bytecode(LINE))
         packed.writestr("pack-1.0.dist-info/METADATA", "Name: pack")
         with packed.open("matplotlib/mpl-data.zip", "w") as data, zipfile.ZipFile(data, "w") as figures:
             figures.writestr("matplotlibrc", "")
     (wheels / "matplotlib").mkdir()
     facts = library.lay_out(archive, wheels, folder)
-    assert facts == {"sources": 1, "without_source": ["pack/other.py"]}
+    assert facts == {"sources": 1, "without_source": ["bisect.py", "own.py", "pack/other.py"]}
     found = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
     site = "lib/python3.15/site-packages"
     assert found == {
@@ -56,15 +56,25 @@ def test_a_module_gets_its_source_only_if_that_matches(tmp_path: Path) -> None:
         f"{site}/pack/other.pyc",
         f"{site}/pack-1.0.dist-info/METADATA",
         f"{site}/matplotlib/mpl-data/matplotlibrc",
-        "lib/python3.15/standard.pyc",
+        "lib/python3.15/bisect.pyc",
+        "lib/python3.15/own.pyc",
         "lib/python315.zip",
         "LICENSES/pack-1.0.dist-info/LICENSE",
+        "LICENSES/cpython.txt",
     }
+
+
+def test_damaged_sources_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "damaged").write_bytes(library.STANDARD_SOURCES.read_bytes()[:-1])
+    monkeypatch.setattr(library, "STANDARD_SOURCES", tmp_path / "damaged")
+    with pytest.raises(ImageError, match="is damaged; install wasm-kernel again"):
+        library.lay_out(tmp_path / "library.zip", tmp_path / "wheels", tmp_path)
 
 
 def test_every_source_of_the_image_is_that_of_its_bytecode() -> None:
     modules = list((image.parts().library.path / "lib").rglob("__pycache__/*.pyc"))
-    assert len(modules) > 4_700
+    assert len(modules) > 5_100
     for path in modules:
         source = path.parent.parent / f"{path.name.partition('.')[0]}.py"
         assert library.made_from(path.read_bytes(), source.read_bytes()), source
@@ -78,9 +88,35 @@ def test_a_librarys_frames_have_their_lines(shared_sandbox: BaseSandbox) -> None
     assert re.search(r'\n--> \d+ +raise LinAlgError\("Singular matrix"\)\n', shown), shown
 
 
+def test_the_standard_librarys_frames_have_their_lines(shared_sandbox: BaseSandbox) -> None:
+    shown = _plain(shared_sandbox.execute("import json\njson.loads('{')"))
+    assert "File /usr/local/lib/python3.15/json/decoder.py:" in shown
+    assert re.search(r"\n--> \d+ +obj, end = self.scan_once\(s, idx\)\n", shown), shown
+
+
+def test_nothing_is_left_of_the_zip_that_the_interpreter_started_from(shared_sandbox: BaseSandbox) -> None:
+    code = (
+        "import gc, sys, types\nold = '/usr/local/lib/python315.zip'\n"
+        "print([n for n, m in sys.modules.items() if old in str(getattr(m, '__file__', ''))])\n"
+        "gc.unfreeze()\n"
+        "kept = {f.__code__.co_filename for f in gc.get_objects() if type(f) is types.FunctionType}\n"
+        "import json, os; new = '/usr/local/lib/python3.15'\n"
+        "print([f for f in kept if f.startswith(old) and os.path.exists(f.replace(old, new))])\n"
+        "print(os.__file__, json.__path__, json.__spec__.loader.path)"
+    )
+    modules, files, places = shared_sandbox.execute(code).stdout.splitlines()
+    assert modules == "[]"
+    assert files == "[]"
+    home = "/usr/local/lib/python3.15"
+    assert places == f"{home}/os.py ['{home}/json'] {home}/json/__init__.py"
+
+
 @pytest.mark.parametrize(
     "code",
     [
+        "import inspect, json; assert 'def loads(' in inspect.getsource(json.loads)",
+        "import inspect, os; assert 'def join(' in inspect.getsource(os.path.join)",
+        "import inspect, collections; assert 'class Counter' in inspect.getsource(collections.Counter)",
         "import inspect, pandas; assert 'def head(' in inspect.getsource(pandas.DataFrame.head)",
         "import inspect, scipy.stats; assert 'class' in inspect.getsource(scipy.stats.norm.__class__)",
         "import inspect, sympy.ntheory.primetest as lazy; assert 'def isprime' in inspect.getsource(lazy)",

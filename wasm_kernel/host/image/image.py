@@ -27,7 +27,7 @@ from wasm_kernel.errors import ImageMissing
 from wasm_kernel.host import administrator
 from wasm_kernel.host.image import cache
 from wasm_kernel.host.image.cache import Entry
-from wasm_kernel.host.image.library import DATA, SITE_PACKAGES
+from wasm_kernel.host.image.library import DATA, SITE_PACKAGES, STANDARD_SHA256
 from wasm_kernel.host.runtime import engine, interposer
 from wasm_kernel.host.runtime.base_memory import BaseMemory
 from wasm_kernel.host.runtime.engine import Engine, Module, Mount
@@ -103,7 +103,7 @@ class Parts:
 def parts() -> Parts:
     """The cache entries of this version, each named by all that goes into it."""
     module = _key("runtime", RUNTIME_SHA256, ADDED_EXPORTS)
-    library = _key("library", module, sources_lock_text(), DATA)
+    library = _key("library", module, sources_lock_text(), DATA, STANDARD_SHA256)
     site = _key("site", lock_text(), module)
     texts = {name: text() for name, text in interposer.TEXTS.items()}
     settings = [engine.version(), cpu(), engine.WASM_STACK]

@@ -25,9 +25,14 @@ JPEG = "The sandbox's Pillow has no JPEG; convert pictures to PNG before you bri
         (
             "import plotly.express",
             "No module named 'plotly'",
-            "`%pip install plotly` installs it, if it is pure Python.",
+            "`%pip install plotly` installs it.",
         ),
-        ("import my_helpers", "'my_helpers'", "a module of your own belongs in /app: `%session files`."),
+        ("import docx", "'docx'", "`%pip install python-docx` installs it."),
+        (
+            "import helpers.io",
+            "'helpers'",
+            "`%session add helpers.py` copies a file of yours from beside the notebook.",
+        ),
         ("import fcntl", "ModuleNotFoundError", "There is no operating system around the sandbox."),
         ("import pandas as pd; pd.read_parquet('x.parquet')", "ImportError: Unable to find", PARQUET),
         ("pd.DataFrame({'a': [1]}).to_parquet('x')", "fastparquet", PARQUET),

@@ -40,6 +40,15 @@ BUT: dict[str, str] = {
     "pydantic": "newer versions are compiled and cannot run here",
 }
 
+# Well-known packages in pure Python: nobody means a file of their own.
+PURE = frozenset(
+    """
+    altair bokeh cowsay dash dask einops emoji faker flask folium fsspec great_tables holoviews humanize hvplot itables
+    lifelines loguru missingno mlxtend nltk optuna pandas_datareader panel pint plotly plotnine prettytable
+    pygal pytest rich simpy sqlalchemy textblob tenacity typer xarray
+    """.split()
+)
+
 # What is imported by another name than it is installed by.
 INSTALLED_AS: dict[str, str] = {
     "cv2": "opencv-python",

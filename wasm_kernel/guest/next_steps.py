@@ -64,12 +64,12 @@ def package(name):
     known = instead.INSTALLED_AS.get(name, name)
     if sentence := instead.cannot_run(known):
         return sentence
-    step = f"`%pip install {known}` installs it, if it is pure Python"
     if known in instead.BUT:
         return f"`%pip install {known}` installs it, but {instead.BUT[known]}"
-    if known == name and name.islower() and not name.isalpha():  # my_helpers, utils2
-        step += "; a module of your own belongs in /app: `%session files`"
-    return step
+    if known != name or name in instead.PURE:
+        return f"`%pip install {known}` installs it"
+    own = f"`%session add {name}.py` copies a file of yours from beside the notebook"
+    return f"`%pip install {name}` installs a package of that name, if it is pure Python; {own}"
 
 
 def _optional(error):

@@ -22,6 +22,7 @@ from bench.rounds import Tick
 from bench.setting import FULL, QUICK, Rounds, Setting, succeed
 from bench.subjects import (
     cpu,
+    host,
     interrupt,
     kernels,
     lab,
@@ -47,6 +48,7 @@ _QUIET, _PATIENCE = 1.0, 300.0  # load of the last minute, and seconds to wait f
 SUBJECTS: dict[str, Callable[[Setting], Section]] = {
     "memory": memory.run,
     "kernels": kernels.run,
+    "host": host.run,
     "messages": messages.run,
     "store": store.run,
     "sessions": sessions.run,
@@ -63,6 +65,7 @@ SUBJECTS: dict[str, Callable[[Setting], Section]] = {
 }
 ORDER = (
     "kernels",
+    "host",
     "objects",
     "snapshots",
     "start",

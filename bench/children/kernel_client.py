@@ -215,9 +215,9 @@ def kind_of(message: Message) -> str:
     return str(message["content"]["execution_state"]) if kind == "status" else kind
 
 
-def life(argv: list[str], interrupt_mode: str, folder: str) -> dict[str, float]:
+def life(argv: list[str], interrupt_mode: str, folder: str, extra: dict[str, str] | None = None) -> dict[str, float]:
     """Seconds from the start of the process to its kernel_info_reply and to its first DataFrame, and of its end."""
-    with Kernel(argv, interrupt_mode, folder) as kernel:
+    with Kernel(argv, interrupt_mode, folder, extra=extra) as kernel:
         replied = kernel.ready()
         request = kernel.execute(FRAME)
         content = kernel.expect(request, "execute_result", "stream")  # akernel shows results as printed text

@@ -270,7 +270,8 @@ def test_code_that_was_replaced_retires_a_host(place: Place, start: Start, tmp_p
     module.write_text("version = 1")
     pid = place.start(PYTHONPATH=str(module.parent))
     assert start().hosted
-    module.write_text("version = 2  # upgraded")
+    (module.parent / "new").write_text("version = 2")
+    (module.parent / "new").replace(module)  # as an upgrade does
     kernel = start()
     assert not kernel.hosted
     lives(kernel)

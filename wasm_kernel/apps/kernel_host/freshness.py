@@ -9,15 +9,22 @@ from pathlib import Path
 from wasm_kernel.errors import WasmKernelError
 from wasm_kernel.host.image import image
 
+_PACKAGE = Path(__file__).parents[2]
 Stamp = tuple[int, int, int] | None
 
 
 class Freshness:
-    """What a host was made of: the files of its modules, its Python, its image."""
+    """What a host was made of: its modules, its Python, its image.
+
+    Of other packages the folders are looked at, which an upgrade changes; of ours, which may be a clone that somebody
+    edits, every file.
+    """
 
     def __init__(self) -> None:
-        files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-        self._files = sorted({*filter(None, files), sys.executable, str(Path(sys.prefix, "pyvenv.cfg"))})
+        found = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+        files = {Path(file) for file in found if file}
+        folders = {file if _ours(file) else file.parent for file in files}
+        self._files = sorted({str(path) for path in (*folders, Path(sys.executable), Path(sys.prefix, "pyvenv.cfg"))})
         self._made_of = self._look()
 
     @property
@@ -33,9 +40,13 @@ class Freshness:
         return [(name, _stamp(name)) for name in (*self._files, *map(str, entries))]
 
 
+def _ours(file: Path) -> bool:
+    return _PACKAGE in file.parents
+
+
 def _stamp(name: str) -> Stamp:
     try:
-        found = os.stat(name)  # noqa: PTH116 - a thousand times per request
+        found = os.stat(name)  # noqa: PTH116 - hundreds of times per request
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -63,20 +64,23 @@ class Disk:
         (self.at / "everything-else").unlink()
         os.sync()
 
-    @contextlib.contextmanager
-    def after_power_cut(self) -> Iterator[Disk]:
-        """What would be there if the power failed now.
+    def cut(self) -> Path:
+        """What the disk would hold if the power failed now, as a file; nobody may write to it meanwhile.
 
-        The image's own bytes are all that its device was given so far: what is still in the page cache of the mounted
-        file system is not among them. Its copy is mounted, which replays the journal as after a cut.
+        The image's own bytes are all that its device was given so far. What the mounted file system still has in memory
+        is not among them, and nothing but a sync makes it write that: its journal is not committed by the clock.
         """
-        copy = self.image.with_name(f"{self.image.name}.cut")
+        copy = self.image.with_name(f"cut-{secrets.token_hex(4)}.img")
         subprocess.run(["cp", "--sparse=always", self.image, copy], check=True)
-        try:
-            with _mounted(copy, self.at.with_name(f"{self.at.name}-cut")) as disk:
-                yield disk
-        finally:
-            copy.unlink()
+        return copy
+
+    @contextlib.contextmanager
+    def after_power_cut(self, cut: Path | None = None) -> Iterator[Path]:
+        """What is there when the power is back, after a cut now or an earlier one: mounting replays the journal."""
+        copy = cut or self.cut()
+        with _mounted(copy, self.at.with_name(f"{self.at.name}-cut")) as disk:
+            yield disk.at
+        copy.unlink()
 
 
 @contextlib.contextmanager

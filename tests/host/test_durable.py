@@ -101,7 +101,7 @@ def test_a_living_writer_is_left_alone_by_who_sweeps(tmp_path: Path) -> None:
 def test_there_is_no_other_atomic_write() -> None:
     """Whatever syncs and renames files in one module is a second copy of this one.
 
-    `cache` builds whole folders and renames these; `audit` appends to its file and renames full ones.
+    `audit` appends to its file and renames full ones; `delete_tree` moves folders up, and a sync frees their blocks.
     """
     folder = Path(wasm_kernel.__file__).parent
     found = set()
@@ -110,7 +110,7 @@ def test_there_is_no_other_atomic_write() -> None:
         called = {f.attr for f in calls if isinstance(f, ast.Attribute)}
         if "fsync" in called and called & {"rename", "replace"}:
             found.add(str(path.relative_to(folder)))
-    assert found == {"host/durable.py", "host/image/cache.py", "hub/audit.py"}
+    assert found == {"host/durable.py", "host/files/delete_tree.py", "hub/audit.py"}
 
 
 def test_a_file_system_is_synced_or_says_that_it_was_not(tmp_path: Path) -> None:

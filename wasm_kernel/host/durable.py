@@ -130,6 +130,14 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, lastingly; nothing happens if it is there."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+
 def sync_file_system(handle: int) -> None:
     """Make all that was written to the file system of an open file or folder survive a power cut.
 
@@ -141,6 +149,15 @@ def sync_file_system(handle: int) -> None:
             raise OSError(ctypes.get_errno(), "what was written could not be made durable")
     else:
         os.sync()
+
+
+def sync_tree(folder: Path) -> None:
+    """Make all that is in a folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync_file_system(handle)
+    finally:
+        os.close(handle)
 
 
 def _open_temporary(prefix: str, random_bytes: int, mode: int, folder: int | None) -> tuple[int, str]:

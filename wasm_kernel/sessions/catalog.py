@@ -17,7 +17,7 @@ from wasm_kernel.host import administrator
 from wasm_kernel.host.disk import locks, removal, reserve
 from wasm_kernel.host.disk.locks import lock_session, state_folder
 from wasm_kernel.host.disk.records import read_record, write_record
-from wasm_kernel.host.durable import sync_file_system, sync_folder
+from wasm_kernel.host.durable import sync_folder, sync_tree
 from wasm_kernel.host.files import delete_tree, workspace_survey
 from wasm_kernel.host.store.sequence import next_number
 from wasm_kernel.model.records import (
@@ -140,14 +140,8 @@ def staged_session(root: Path, session_id: str, extra: dict[str, Any], logger: S
 
 def _sync_tree(folder: Path) -> None:
     """Make what is in a folder survive a power cut, before the folder gets its name."""
-    if any(
-        entry.name != workspace_survey.METADATA_NAME for entry in folder.iterdir()
-    ):  # the metadata is synced already
-        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            sync_file_system(handle)
-        finally:
-            os.close(handle)
+    if any(entry.name != workspace_survey.METADATA_NAME for entry in folder.iterdir()):  # that one is synced already
+        sync_tree(folder)
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wasm_kernel.errors import BadSnapshot, ConfigurationError, SandboxError, WasmKernelError
+from wasm_kernel.host.durable import sync_tree
 from wasm_kernel.host.files.saved_tree import SavedTree
 from wasm_kernel.host.image import image
 from wasm_kernel.host.runtime.instance import AtRest
@@ -54,7 +55,7 @@ class Recorder:
 
     def __init__(self, root: Path, session_id: str, folder: Path, sandbox: Sandbox, log: CellLog) -> None:
         self.root, self.store, self.log = root, snapshot_store(root), log
-        self._session_id, self._sandbox = session_id, sandbox
+        self._session_id, self._folder, self._sandbox = session_id, folder, sandbox
         self._trees = (SavedTree("app", folder), SavedTree("tmp", sandbox.scratch))
         self._table: dict[int, tuple[bytes, ...]] = {}
         self._split: set[int] = set()  # chunks of the table that are stored page by page
@@ -142,6 +143,8 @@ class Recorder:
                     files = [entry for tree in self._trees for entry in tree.save(take.put)]
                     unsaved = False
                     self._files_are_saved()
+                    if files and files != self.files:
+                        sync_tree(self._folder)  # a power cut must not leave variables without the files they are about
                 self.files = files
                 table = self._stored(guest.memory, take)
                 kept = [f for f in files if f.mount == "app" and f.kind == "file"]

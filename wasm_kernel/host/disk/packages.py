@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wasm_kernel.host.disk.locks import gate, state_folder
-from wasm_kernel.host.durable import sync_folder
+from wasm_kernel.host.durable import sync_folder, sync_tree
 from wasm_kernel.host.files import delete_tree
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ class Change:
         name = f"set-{secrets.token_hex(4)}"
         link = self._staging / _CURRENT
         link.symlink_to(name)
+        sync_tree(self.new)  # or a power cut leaves the link, and files without their bytes
         with gate(self._root, exclusive=False):
             if not _is_session(self._root, self._session_id):
                 raise FileNotFoundError(f"session {self._session_id} was deleted meanwhile")

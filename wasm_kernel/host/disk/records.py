@@ -8,7 +8,7 @@ import stat
 import time
 from pathlib import Path
 
-from wasm_kernel.host.durable import write_file
+from wasm_kernel.host.durable import sync_folder, write_file
 from wasm_kernel.model.names import METADATA_NAME
 from wasm_kernel.model.records import BadRecord, SessionRecord, check_record, parse_record
 
@@ -64,4 +64,5 @@ class RecordKeeper:
                     os.fsync(handle)
                 finally:
                     os.close(handle)
+                sync_folder(self._folder)
             self._unsynced = False

@@ -198,6 +198,7 @@ class Folder:
 
     def create(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> NewFile:
         """A file to be written bit by bit, folders included. It gets its name when it is finished."""
+        made = self.made
         with self._parent(path, create=True) as (folder, name):
             info = _stat(name, folder)
             if info is not None and not stat.S_ISREG(info.st_mode):
@@ -206,7 +207,7 @@ class Folder:
                 )
             if info is not None and not overwrite:
                 raise FileExistsError(errno.EEXIST, "there is already a file of that name", os.fspath(path))
-            return NewFile(os.dup(folder), name, overwrite)
+            return NewFile(os.dup(folder), name, overwrite, in_new_folder=self.made > made)
 
     def move(self, path: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
         """Give something another name or folder; never one that is taken."""

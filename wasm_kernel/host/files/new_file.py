@@ -24,8 +24,8 @@ class NewFile:
         size: The bytes written so far.
     """
 
-    def __init__(self, folder: int, name: str, overwrite: bool) -> None:
-        self._folder, self._name, self._overwrite = folder, name, overwrite
+    def __init__(self, folder: int, name: str, overwrite: bool, *, in_new_folder: bool = False) -> None:
+        self._folder, self._name, self._overwrite, self._in_new_folder = folder, name, overwrite, in_new_folder
         self.size = 0
         try:
             self._pending = PendingFile(TEMPORARY, 0o666, folder=folder)
@@ -48,22 +48,25 @@ class NewFile:
 
     def finish(self, modified_ns: int | None = None, *, sync: bool = True) -> os.stat_result:
         """Make it durable and visible; its `stat` then. Without ``sync`` the caller makes it durable."""
-        self.flush()
-        if sync:
+        self.flush(modified_ns)
+        if sync and self._in_new_folder:
+            sync_file_system(self._folder)  # also the folders above
+        elif sync:
             self._pending.sync()
-        if modified_ns is not None:
-            os.utime(self._pending.handle, ns=(modified_ns, modified_ns))
-        # The folder is not synced: there may be thousands of files, and a power cut takes away whole ones.
         self._pending.publish(self._name, folder=self._folder, exclusive=not self._overwrite)
+        if sync:
+            os.fsync(self._folder)
         info = os.fstat(self._pending.handle)
         self.discard()
         return info
 
-    def flush(self) -> int:
+    def flush(self, modified_ns: int | None = None) -> int:
         """Hand everything written to the system; the file's descriptor, for a sync."""
         if self._file is None:
             raise ValueError("the file is finished or discarded")
         self._file.flush()
+        if modified_ns is not None:
+            os.utime(self._pending.handle, ns=(modified_ns, modified_ns))
         return self._pending.handle
 
     def discard(self) -> None:
@@ -109,12 +112,11 @@ class NewFiles:
             self._finish()
 
     def _finish(self) -> None:
-        handles = [new.flush() for new, _ in self._waiting]
+        handles = [new.flush(modified_ns) for new, modified_ns in self._waiting]
         if handles:
             sync_file_system(handles[0])
         while self._waiting:
-            new, modified_ns = self._waiting[-1]
-            new.finish(modified_ns, sync=False)
+            self._waiting[-1][0].finish(sync=False)
             self._waiting.pop()
 
 

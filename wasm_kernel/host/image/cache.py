@@ -22,6 +22,7 @@ from typing import Any
 
 from wasm_kernel.errors import ImageError
 from wasm_kernel.host import administrator
+from wasm_kernel.host.durable import sync_folder, sync_tree
 
 MANIFEST = "entry.json"  # read at every start, so it is short
 DIGESTS = "digests.json"  # of every file; read by `verify` only
@@ -140,17 +141,16 @@ class Entry:
                 "sizes": {str(p.relative_to(folder)): p.stat().st_size for p in large},
             }
             digests = {str(p.relative_to(folder)): _digest(p) for p in files}
-            for path in large:
-                _sync(path)
-            _write_synced(folder / DIGESTS, json.dumps(digests, indent=0).encode())
-            _write_synced(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
+            (folder / DIGESTS).write_text(json.dumps(digests, indent=0))
+            (folder / MANIFEST).write_text(json.dumps(manifest, indent=1))
             if administrator.rules().image_cache:
                 _let_everybody_read(folder)
                 parent.chmod(0o755)
             if self.path.exists():
                 shutil.rmtree(self.path)
+            sync_tree(folder)
             folder.rename(self.path)
-            _sync(parent)
+            sync_folder(parent)
             return manifest
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -170,21 +170,6 @@ def _let_everybody_read(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() else 0o644)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _write_synced(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 @contextmanager

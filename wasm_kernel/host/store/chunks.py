@@ -252,7 +252,8 @@ class ChunkStore:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self.folder.chmod(0o700)
                 folder.mkdir(mode=0o700, exist_ok=True)
-                sync_folder(self.folder)
+                for place in (self.folder, self.folder.parent):
+                    sync_folder(place)
         return os.open(self.folder / "lock", flags, 0o600)
 
 

@@ -220,8 +220,6 @@ class _Collection:
         for pack in names:
             with contextlib.suppress(FileNotFoundError, IsADirectoryError):
                 os.unlink(self._packs / pack)  # noqa: PTH108
-        if names:
-            sync_folder(self._packs)
 
 
 def verify(folder: Path, index: ChunkIndex, chunks_of: ChunksOf, progress: Callable[[int, int], None]) -> Verified:

@@ -134,7 +134,7 @@ def _adopt(folder: Path, data: bytes, archive: Path) -> None:
     record = record.touched(record.updated_at, **extra)
     if len(record.to_json()) > _MAX_RECORD:
         raise BadArchive(f"{archive} holds a session.json that is too large")
-    write_record(folder, record, sync=True)
+    write_record(folder, record, sync=False)  # made durable with all the rest
 
 
 def _is_shallow(value: Any, levels: int) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from wasm_kernel.errors import MountInside, SessionLocked, WasmKernelError
 from wasm_kernel.host.disk import locks, removal, tombstones
+from wasm_kernel.host.durable import make_folder
 from wasm_kernel.model.retention import Decision
 from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.sessions.archive import sweep_parts, write_archive
@@ -166,7 +167,7 @@ class _Removal:
             self.changed.append(session_id)
             return
         if target is not None:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(target.parent)
             write_archive(self._root, session_id, target, self._logger)
         if self._planned.snapshot:
             self.last_snapshots[session_id] = save_and_remove(self._root, session_id, self._logger).snapshot_id

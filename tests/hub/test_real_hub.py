@@ -191,6 +191,29 @@ def test_servers_are_started_for_it_and_stopped_again(hub: Hub, tmp_path: Path) 
     hub.wait_until_stopped("admin")
 
 
+def test_sessions_are_stopped_and_created_by_users_servers(hub: Hub, tmp_path: Path) -> None:
+    lab = hub.start("bob")
+    old, open_elsewhere = make_session(lab.sessions, 1000, {"f": b"content"}), make_session(lab.sessions)
+    lock = lock_session(lab.sessions, open_elsewhere)
+
+    async def work() -> None:
+        service = remote(hub, tmp_path, {}, *LISTING, "access:servers")
+        stopped = (await service.stop_sessions("me", {"bob": [old, open_elsewhere]})).users["bob"]
+        assert (list(stopped.deleted), stopped.live) == ([old], (open_elsewhere,)), stopped
+        (last,) = [s for s in (await service.all_snapshots()).rows if s.session_id == old]
+        assert (last.snapshot_id, last.trigger, last.file_count) == (stopped.saved[old], "session_close", 1)
+        created = (await service.create_sessions("me", {"bob": [last.snapshot_id]})).users["bob"].created
+        assert (lab.sessions / created[last.snapshot_id] / "f").read_bytes() == b"content"
+        assert created[last.snapshot_id] in {row.session_id for row in (await service.census()).sessions}
+        service.close()
+
+    try:
+        asyncio.run(work())
+    finally:
+        lock.release()
+    assert not (lab.sessions / old).exists() and (lab.sessions / open_elsewhere).is_dir()
+
+
 def test_archives_need_a_folder_there(hub: Hub, tmp_path: Path) -> None:
     lab = hub.start("bob")
     old = make_session(lab.sessions, 1000)

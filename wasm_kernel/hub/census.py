@@ -49,7 +49,7 @@ class SessionRow:
 
 @dataclass(frozen=True)
 class SnapshotRow:
-    """One snapshot of a user's session; ``label`` is the user's text."""
+    """One snapshot of a user's session; ``label`` is the user's text. For the other fields see `Snapshot`."""
 
     user: str
     snapshot_id: str
@@ -59,6 +59,10 @@ class SnapshotRow:
     label: str = ""
     stored_bytes: int = 0
     memory_bytes: int = 0
+    execution_count: int = 0
+    file_count: int = 0
+    file_bytes: int = 0
+    parent: str = ""
 
 
 @dataclass(frozen=True)

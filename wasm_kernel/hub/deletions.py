@@ -54,8 +54,10 @@ class Deletions:
         remove = tuple(replace(d, snapshot_bytes=seen.of_sessions.get(d.session_id, 0)) for d in of_user.remove)
         return replace(of_user, remove=remove, snapshots=seen.snapshots, snapshot_bytes=seen.snapshot_bytes)
 
-    async def remove(self, name: str, decisions: Sequence[Decision], journal: Journal, *, archive: bool) -> UserResult:
-        """Delete sessions, a batch at a time."""
+    async def remove(
+        self, name: str, decisions: Sequence[Decision], journal: Journal, *, archive: bool = False, stop: bool = False
+    ) -> UserResult:
+        """Delete sessions, a batch at a time. ``stop``: each leaves a last snapshot."""
         result = UserResult(name)
         for batch in _batches(decisions):
             user, refused = await self._ready(name)
@@ -66,7 +68,10 @@ class Deletions:
                 return result.plus(UserResult(name, errors={"user": text}))
             reasons = {d.session_id: d.reason for d in batch}
             await journal.begun(name, reasons, batch[0].reason)
-            found = await self._workplace.do(user, "remove", decisions=_listed(batch), archive=archive)
+            if stop:
+                found = await self._workplace.do(user, "stop", decisions=_listed(batch))
+            else:
+                found = await self._workplace.do(user, "remove", decisions=_listed(batch), archive=archive)
             done = _result(name, found)
             await journal.results(done, reasons)
             result = result.plus(done)
@@ -83,6 +88,20 @@ class Deletions:
         done = _result(name, await self._workplace.do(user, "forget", snapshot_ids=list(snapshot_ids)))
         await journal.results(done, dict.fromkeys(snapshot_ids, "asked for"))
         return done
+
+    async def create(self, name: str, snapshot_ids: Sequence[str], journal: Journal) -> UserResult:
+        """Make a new session of each snapshot that an administrator chose."""
+        user, refused = await self._ready(name)
+        if user is None:
+            return refused
+        await journal.begun(name, snapshot_ids, "asked for")
+        result = UserResult(name)
+        for snapshot_id in snapshot_ids:
+            title = f"From snapshot {snapshot_id[:8]}"
+            found = await self._workplace.do(user, "fork", snapshot_id=snapshot_id, title=title)
+            result = result.plus(_forked(name, snapshot_id, found))
+        await journal.results(result, {})
+        return result
 
     async def thin(self, of_user: UserPlan, journal: Journal) -> UserResult:
         """Delete snapshots by a user's rules."""
@@ -133,9 +152,21 @@ def _result(user: str, found: dict[str, Any]) -> UserResult:
             errors=done.errors,
             snapshots=done.snapshots,
             snapshot_bytes=done.snapshot_bytes,
+            saved=done.saved,
         )
     except BadAnswer as e:
         return UserResult(user, errors={"user": f"the answer about their workspace is invalid: {e}"})
+
+
+def _forked(user: str, snapshot_id: str, found: dict[str, Any]) -> UserResult:
+    """What a job says of a new session."""
+    try:
+        if "problem" in found or "missing" in found:
+            said = checked_answers.text(found, "problem", 1000) or "the workspace no longer exists"
+            return UserResult(user, errors={snapshot_id: said})
+        return UserResult(user, created={snapshot_id: checked_answers.identifier(found, "session_id")})
+    except BadAnswer as e:
+        return UserResult(user, errors={snapshot_id: f"the answer about their workspace is invalid: {e}"})
 
 
 def _batches(decisions: Sequence[Decision]) -> Iterator[Sequence[Decision]]:

@@ -39,7 +39,9 @@ class Journal:
             reason = reasons.get(session_id, "")
             return self._entry(result.user, session_id=session_id, reason=reason, result=how, **more)
 
-        made = [entry(i, bytes=size, detail=result.archived.get(i, "")) for i, size in result.deleted.items()]
+        kept = {**{i: f"snapshot {name}" for i, name in result.saved.items()}, **result.archived}
+        made = [entry(i, bytes=size, detail=kept.get(i, "")) for i, size in result.deleted.items()]
+        made += [entry(i, snapshot_id=snapshot) for snapshot, i in result.created.items()]
         made += [entry(snapshot_id=i, bytes=0) for i in result.snapshots[:_LISTED]]
         if len(result.snapshots) > _LISTED:
             made.append(entry(detail=f"and {len(result.snapshots) - _LISTED:,} more snapshots"))
@@ -68,6 +70,7 @@ class Journal:
             counts = {
                 "sessions deleted": run.deleted,
                 "archived": sum(len(user.archived) for user in users.values()),
+                "sessions created": sum(len(user.created) for user in users.values()),
                 "snapshots deleted": sum(len(user.snapshots) for user in users.values()),
                 "in use": sum(len(user.live) for user in users.values()),
                 "failed": run.failures,

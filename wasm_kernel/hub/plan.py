@@ -93,6 +93,8 @@ class UserResult:
         snapshot_bytes: What deleting snapshots gave back, also those of deleted sessions.
         waiting: How many sessions wait until their user has been warned for long enough.
         left_alone: Why nothing at all was done for this user, or empty.
+        saved: Session to the last snapshot that was taken before it was deleted.
+        created: Snapshot to the session that was made from it.
     """
 
     user: str
@@ -106,6 +108,8 @@ class UserResult:
     snapshot_bytes: int = 0
     waiting: int = 0
     left_alone: str = ""
+    saved: dict[str, str] = field(default_factory=dict)
+    created: dict[str, str] = field(default_factory=dict)
 
     @property
     def freed_bytes(self) -> int:
@@ -126,6 +130,8 @@ class UserResult:
             self.snapshot_bytes + other.snapshot_bytes,
             self.waiting + other.waiting,
             self.left_alone or other.left_alone,
+            self.saved | other.saved,
+            self.created | other.created,
         )
 
 

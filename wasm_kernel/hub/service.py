@@ -6,6 +6,7 @@
     await service.census(fresh=True)         looked at now
 
     await service.snapshots("ann", session_id=None)     snapshots of a user, or of one session
+    await service.all_snapshots()            snapshots of all users; cached like a census
 
     plan = await service.plan()              what the configured policies would do now (reads a fresh census)
     plan = await service.plan({"max_age": "7d"}, users=["ann"])       what these settings would do (see `policies`)
@@ -16,7 +17,9 @@
         administrator saw and agreed to. A policy tried out by hand knows of no warnings: what it names goes at once.
     run = await service.archive(actor, {"ann": [session_id, …]})      to the archive folder, then deleted
     run = await service.delete_sessions(actor, {"ann": [session_id, …]})
+    run = await service.stop_sessions(actor, {"ann": [session_id, …]})           deleted; each leaves a snapshot
     run = await service.delete_snapshots(actor, {"ann": [snapshot_id, …]})
+    run = await service.create_sessions(actor, {"ann": [snapshot_id, …]})        new ones that continue from them
         `actor` is the name of the administrator, for the audit log. What was used since the last census is left alone
         (``run.users["ann"].changed``), what is in use as well (``.live``); errors are in ``.errors``, nothing is raised
         for a single user or session.
@@ -42,9 +45,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -57,6 +60,7 @@ from wasm_kernel.hub.journal import Journal
 from wasm_kernel.hub.metrics import Metrics
 from wasm_kernel.hub.plan import HubPlan, Run, UserPlan, UserResult, foreseen, kept, plan_all
 from wasm_kernel.hub.policies import Policies, Rules, Settings, rules_from
+from wasm_kernel.hub.snapshots import SnapshotCensus, Snapshots
 from wasm_kernel.hub.usage_history import History, Sample
 from wasm_kernel.hub.user_warnings import SessionWarning, WarningBook, notices_of, warnings_for
 from wasm_kernel.hub.workplace import Directory, Workplace
@@ -102,6 +106,7 @@ class Service:
         self._census: Census | None = None
         self._looking, self._working = asyncio.Lock(), asyncio.Lock()
         self._refreshing: asyncio.Task[None] | None = None
+        self._snapshots = Snapshots(workplace)
         self._deletions = Deletions(workplace, directory, can_archive=arrangement.can_archive)
         self.metrics = Metrics()
         self.policies, self.can_archive = arrangement.policies, arrangement.can_archive
@@ -156,10 +161,13 @@ class Service:
     async def snapshots(self, user: str, session_id: str | None = None) -> list[SnapshotRow]:
         """A user's snapshots, newest first."""
         known = await self._known([user])
-        found = await self._workplace.do(known[user].user, "snapshots", session_id=session_id)
-        if found.get("problem"):
-            raise ConfigurationError(f"the snapshots of {user!r} cannot be listed: {found['problem']}")
-        return checked_answers.snapshot_rows(user, found)
+        return await self._snapshots.of(known[user].user, session_id)
+
+    async def all_snapshots(self, *, fresh: bool = False) -> SnapshotCensus:
+        """The snapshots of all users, newest first."""
+        users = (await self.census()).users.values()
+        oldest = _now() - timedelta(seconds=0 if fresh else self._how.census_seconds)
+        return await self._snapshots.of_all([u.user for u in users if u.snapshot_count], oldest, self._for_each)
 
     def audit(
         self, limit: int = 100, offset: int = 0, *, user: str = "", action: str = "", result: str = ""
@@ -255,13 +263,18 @@ class Service:
         """Write sessions to the archive folder, and delete them."""
         if not self.can_archive:
             raise ConfigurationError("there is no archive folder; set WasmKernelHub.archive_folder")
-        return await self._asked_for(actor, "archive", sessions, archive=True)
+        return await self._asked_for(actor, "archive", sessions)
 
     async def delete_sessions(self, actor: str, sessions: Ids) -> Run:
         """Delete sessions."""
-        return await self._asked_for(actor, "delete", sessions, archive=False)
+        return await self._asked_for(actor, "delete", sessions)
 
-    async def _asked_for(self, actor: str, action: str, sessions: Ids, *, archive: bool) -> Run:
+    async def stop_sessions(self, actor: str, sessions: Ids) -> Run:
+        """Delete sessions; each leaves a last snapshot."""
+        return await self._asked_for(actor, "stop", sessions)
+
+    async def _asked_for(self, actor: str, action: str, sessions: Ids) -> Run:
+        how = {"archive": action == "archive", "stop": action == "stop"}
         async with self._working:
             journal = Journal(self._audit, actor, action)
             known = await self._known(list(sessions))
@@ -277,18 +290,31 @@ class Service:
                     changed=tuple(i for i in sessions[name] if i not in rows),
                     skipped=tuple(r.session_id for r in wanted if r.problem),
                 )
-                return result.plus(await self._deletions.remove(name, judged, journal, archive=archive))
+                return result.plus(await self._deletions.remove(name, judged, journal, **how))
 
             return await self._finish(journal, await self._for_each(list(sessions), work))
 
     async def delete_snapshots(self, actor: str, snapshots: Ids) -> Run:
         """Delete snapshots."""
+        return await self._with_snapshots(actor, "delete snapshots", snapshots, self._deletions.delete_snapshots)
+
+    async def create_sessions(self, actor: str, snapshots: Ids) -> Run:
+        """Make new sessions that continue from snapshots."""
+        return await self._with_snapshots(actor, "create", snapshots, self._deletions.create)
+
+    async def _with_snapshots(
+        self,
+        actor: str,
+        action: str,
+        snapshots: Ids,
+        do: Callable[[str, Sequence[str], Journal], Awaitable[UserResult]],
+    ) -> Run:
         async with self._working:
-            journal = Journal(self._audit, actor, "delete snapshots")
+            journal = Journal(self._audit, actor, action)
             await self._known(list(snapshots))
 
             async def work(name: str) -> UserResult:
-                return await self._deletions.delete_snapshots(name, [str(i) for i in snapshots[name]], journal)
+                return await do(name, list(snapshots[name]), journal)
 
             return await self._finish(journal, await self._for_each(list(snapshots), work))
 
@@ -299,7 +325,16 @@ class Service:
             if self._census is not None:
                 gone = {name: of_user.deleted.keys() for name, of_user in run.users.items()}
                 self._census = self._census.without(gone)
+            self._snapshots.forget()
+            await self._look_again([name for name, of_user in run.users.items() if of_user.created or of_user.saved])
         return run
+
+    async def _look_again(self, names: Collection[str]) -> None:
+        """Renew what the census says of some users: they have something new."""
+        if self._census is not None and names:
+            known = self._census.users
+            found = await self._for_each([known[name].user for name in names if name in known], self._look)
+            self._census = replace(self._census, users=known | {of_user.name: of_user for of_user in found})
 
     # ---- warning
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
+MAX_TITLE = 200  # characters
+SNAPSHOT_NUMBERS = ("stored_bytes", "memory_bytes", "execution_count", "file_count", "file_bytes")
+"""The numbers of a listed snapshot, by the names of `Snapshot`."""
+
 
 class _Listed(TypedDict):
     created_at: str | None

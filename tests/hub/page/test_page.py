@@ -49,7 +49,16 @@ def _names(page: Page) -> list[str]:
 
 def test_only_operators_see_it(hub: Hub, browser: Browser, log_in: LogIn) -> None:
     _make(hub, "ann", 1, "private matters")
-    paths = ("", "users", "policy", "audit", "warnings", "snapshots?user=ann")
+    paths = (
+        "",
+        "users",
+        "policy",
+        "audit",
+        "warnings",
+        "snapshots",
+        "snapshots?user=ann",
+        "snapshot?user=ann&snapshot=x",
+    )
     for user, status in (("ann", 403), ("eve", 403), ("olga", 200), ("admin", 200)):
         context = log_in(user)
         page = context.new_page()
@@ -143,6 +152,64 @@ def test_sessions_are_archived_and_snapshots_deleted(hub: Hub, admin: Page) -> N
     assert [s.snapshot_id for s in list_snapshots(root, kept)] == labels[:1]
 
 
+def test_everybodys_snapshots_in_one_list(hub: Hub, admin: Page) -> None:
+    made = {}
+    for user, label in (("bob", f"the good one {EVIL}"), ("olga", "before lunch")):
+        session_id = _make(hub, user, 3, f"snapped-{user}")
+        made[user] = create_snapshot(session_id, hub.sessions(user), label=label)
+    admin.goto(f"{hub.page}?fresh=1")
+    admin.get_by_role("banner").get_by_role("link", name="Snapshots").click()
+    expect(admin.get_by_role("heading", level=1)).to_have_text("Snapshots")
+    rows = admin.locator("tbody tr")
+    for word, count in (
+        ("snapped", 2),
+        ("LUNCH", 1),
+        ("bob good", 1),
+        (made["olga"].session_id[:13], 1),
+        ("nowhere", 0),
+    ):
+        admin.get_by_label("Search").fill(word)
+        admin.get_by_role("button", name="Search").click()
+        expect(rows).to_have_count(count)
+    expect(admin.locator("main")).to_contain_text("No snapshots match this search")
+    admin.goto(f"{hub.page}snapshots?search=snapped&trigger=session_close")
+    expect(rows).to_have_count(0)
+    admin.goto(f"{hub.page}snapshots?search=snapped&sort=user")
+    assert rows.all_inner_texts()[0].find("bob") > 0
+    admin.get_by_role("link", name="the good one").click()
+    expect(admin.get_by_role("heading", level=1)).to_contain_text(EVIL)
+    for text in ("by hand", "bob", "snapped-bob.ipynb", made["bob"].snapshot_id):
+        expect(admin.locator(".details")).to_contain_text(text)
+    before = {path.name for path in hub.sessions("bob").iterdir()}
+    admin.get_by_role("button", name="Create a session from this…").click()
+    expect(admin.get_by_role("heading", level=1)).to_have_text("Create 1 session from this snapshot?")
+    assert {path.name for path in hub.sessions("bob").iterdir()} == before, "not before it is confirmed"
+    admin.get_by_role("button", name="Create 1 session").click()
+    expect(admin.get_by_role("heading", level=1)).to_have_text("1 session created")
+    (new,) = {path.name for path in hub.sessions("bob").iterdir()} - before
+    assert (hub.sessions("bob") / new / "data.bin").read_bytes() == bytes(10)
+    assert admin.request.get(f"{hub.page}snapshot?user=bob&snapshot={made['olga'].snapshot_id}").status == 404
+    assert admin.request.get(f"{hub.page}snapshots?user={EVIL}").status == 404
+
+
+def test_stop_and_snapshot(hub: Hub, admin: Page) -> None:
+    root = hub.sessions("bob")
+    session_id = _make(hub, "bob", 3, "to be stopped")
+    admin.goto(f"{hub.page}?user=bob&fresh=1")
+    admin.get_by_role("checkbox", name="to be stopped.ipynb").check()
+    admin.get_by_role("button", name="Stop and snapshot…").click()
+    expect(admin.get_by_role("heading", level=1)).to_have_text("Stop, save and delete 1 session?")
+    assert _exists(hub, "bob", session_id) and not list_snapshots(root, session_id)
+    admin.get_by_role("button", name="Stop, save and delete 1 session").click()
+    expect(admin.get_by_role("heading", level=1)).to_have_text("1 session saved and deleted")
+    (last,) = list_snapshots(root, session_id)
+    assert last.trigger == "session_close" and not _exists(hub, "bob", session_id)
+    admin.get_by_role("link", name=last.snapshot_id[:8]).click()
+    expect(admin.locator(".details")).to_contain_text("deleted session")
+    admin.goto(f"{hub.page}audit?action=stop")
+    expect(admin.locator("tbody").first).to_contain_text(session_id[:8])
+
+
 def test_what_changes_something_needs_the_token(hub: Hub, admin: Page) -> None:
     session_id = _make(hub, "bob", 3, "wanted")
     admin.goto(f"{hub.page}?fresh=1&search=wanted")
@@ -198,7 +265,15 @@ def test_names_do_nothing(hub: Hub, admin: Page) -> None:
         assert admin.evaluate("() => window.hacked") is None
         assert "\u202e" not in admin.inner_text("body")
 
-    for path in ("?fresh=1&user=bob", f"?search={EVIL}", "users", f"?user={EVIL}", "snapshots?user=bob", "warnings"):
+    for path in (
+        "?fresh=1&user=bob",
+        f"?search={EVIL}",
+        "users",
+        f"?user={EVIL}",
+        "snapshots?user=bob",
+        "snapshots",
+        "warnings",
+    ):
         admin.goto(hub.page + path)
         check()
     for path in (f"policy?policy=this&max_age={EVIL}&users={EVIL}", "policy?policy=this&max_age=14d&users=bob"):
@@ -245,12 +320,13 @@ def test_a_page_runs_nothing_but_its_own_script(hub: Hub, log_in: LogIn) -> None
 @pytest.mark.parametrize(("look", "width"), [("light", 1280), ("dark", 1280), ("light", 600)])
 def test_it_is_readable(hub: Hub, browser: Browser, shots: Path, look: str, width: int) -> None:
     session_id = _make(hub, "olga", 50, "A long name of a notebook that somebody wrote late at night")
-    create_snapshot(session_id, hub.sessions("olga"), label="before the big change")
+    taken = create_snapshot(session_id, hub.sessions("olga"), label="before the big change")
+    detail = f"snapshot?user=olga&snapshot={taken.snapshot_id}"
     context = hub.log_in(browser, "admin", color_scheme=look)
     page = context.new_page()
     page.set_viewport_size({"width": width, "height": 900})
     tried = "policy?policy=this&max_age=14d&users=olga"
-    for name in ("?fresh=1", "users", "?user=olga", tried, "warnings", "audit", "snapshots?user=olga"):
+    for name in ("?fresh=1", "users", "?user=olga", tried, "warnings", "audit", "snapshots", detail):
         page.goto(hub.page + name)
         assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), name
         ratio, text = page.locator("body").evaluate(CONTRAST)

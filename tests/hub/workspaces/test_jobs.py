@@ -103,6 +103,26 @@ def test_archived_before_removed(root: Path, tmp_path: Path) -> None:
     assert not (root / old).exists()
 
 
+def test_stopped_sessions_leave_a_snapshot(root: Path, in_use: Callable[[str], None]) -> None:
+    old, used, live = (make_session(root, 50, {"f": b"x"}) for _ in range(3))
+    wanted = decided(root, old, used, live)
+    set_age(root, used, 50)
+    in_use(live)
+    found = checked_answers.pruned(wired(jobs.stop(root, wanted)))
+    (last,) = list_snapshots(root)
+    assert (found.deleted, found.changed, found.live) == ({old: 100}, (used,), (live,))
+    assert found.saved == {old: last.snapshot_id} and last.trigger == "session_close"
+
+
+def test_a_session_from_a_snapshot(root: Path) -> None:
+    old = make_session(root, 50, {"f": b"content"})
+    jobs.stop(root, decided(root, old))
+    (last,) = list_snapshots(root)
+    made = wired(jobs.fork(root, last.snapshot_id, "t" * 1000))["session_id"]
+    assert (root / made / "f").read_bytes() == b"content"
+    assert len({s["session_id"]: s for s in jobs.look(root)["sessions"]}[made]["title"]) == 200
+
+
 def test_what_is_foreseen_counts_every_snapshot_once(root: Path, in_use: Callable[[str], None]) -> None:
     goes, stays, live = (make_session(root, 50) for _ in range(3))
     for number, name in enumerate((goes, stays, live)):

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from tests.sessions.helpers import make_session, plant_snapshot, put_files, set_age
-from wasm_kernel import WasmKernelError, create_snapshot, delete_snapshot, list_snapshots
+from wasm_kernel import (
+    SessionLocked,
+    WasmKernelError,
+    create_snapshot,
+    delete_session_workspace,
+    delete_snapshot,
+    list_snapshots,
+)
 from wasm_kernel.host.disk import tombstones
 from wasm_kernel.host.disk.locks import SessionLock, lock_session, state_folder
 from wasm_kernel.hub.census import HubUser
@@ -21,6 +28,7 @@ from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.server.api import openapi, upkeep, views
 from wasm_kernel.server.api.values import operations
 from wasm_kernel.sessions.log import SandboxLogger
+from wasm_kernel.sessions.snapshots import fork_snapshot
 
 BOB = HubUser("bob", server="/user/bob/")
 QUIET = SandboxLogger(level="error")
@@ -52,6 +60,19 @@ class Server(Remote):
             except WasmKernelError as e:
                 raise NotDone(str(e)) from None
             return {}
+        if name.endswith("/stop"):
+            session_id = name.split("/")[1]
+            try:
+                last = delete_session_workspace(session_id, self._root, QUIET, snapshot=True)
+            except SessionLocked as e:
+                raise NotDone(str(e), 409) from None
+            if last is None:
+                raise NotDone("there is no such sandbox", 404)
+            terms = views.Terms(ExecutionPolicy(), {}, 900)
+            return views.sandbox(self._root, session_id, terms, None)
+        if name == "sandboxes" and body is not None:
+            OPERATIONS["createSandbox"].body("application/json", json.dumps(body).encode())
+            return {"sandbox_id": fork_snapshot(body["snapshot_id"], self._root, logger=QUIET)}
         if name == "usage":
             return upkeep.usage(self._root)
         assert name == "sandboxes" and query
@@ -106,6 +127,33 @@ def test_a_session_that_was_used_since_stays_however_little_time_passed(
     assert (found.changed, found.live, found.errors) == ((used,), (live,), {})
     assert not (root / same).exists() and (root / used).is_dir()
     assert server.asked[-1][1] == {"stamps": {i: w[3] for i, w in wanted.items()}, "archive": False}
+
+
+def test_stopped_and_created_again(server: Server, root: Path, in_use: Callable[[str], None]) -> None:
+    old, live = make_session(root, 50, {"f": b"content"}), make_session(root)
+    wanted = decisions(server)
+    in_use(live)
+    gone = ["0c11d2e3-0000-4000-8000-000000000000", "asked for", 1, ""]
+    found = checked_answers.pruned(server.does("stop", decisions=[*wanted.values(), gone]))
+    (last,) = list_snapshots(root, old)
+    assert (found.deleted, found.saved, found.live) == ({old: wanted[old][2]}, {old: last.snapshot_id}, (live,))
+    assert list(found.errors) == gone[:1]
+    made = server.does("fork", snapshot_id=last.snapshot_id, title="t" * 500)
+    assert (root / made["session_id"] / "f").read_bytes() == b"content"
+    assert len(server.asked[-1][1]["title"]) == 200
+
+
+@pytest.mark.parametrize("lie", [{"snapshot_id": ["x"]}, {"snapshot_id": "../x"}, {"snapshot_id": 7}])
+def test_lies_about_a_last_snapshot(server: Server, root: Path, lie: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    session_id = make_session(root)
+    wanted = decisions(server)[session_id]
+    monkeypatch.setattr(server, "_answer", lambda *asked: lie)
+    found = server.does("stop", decisions=[wanted])
+    if "errors" in found and not found["errors"]:
+        with pytest.raises(checked_answers.BadAnswer):
+            checked_answers.pruned(found)
+    else:
+        assert "neither text nor a number" in str(found)
 
 
 def test_a_new_session_can_be_removed_and_one_with_a_name(server: Server, root: Path) -> None:

@@ -17,7 +17,8 @@ from wasm_kernel.hub.plan import Run
 from wasm_kernel.model.records import is_session_id, is_uuid
 
 _MOST_ITEMS = 1000  # in one request
-_ACTIONS = ("archive", "delete", "delete-snapshots")
+_OF_SNAPSHOTS = ("delete-snapshots", "create")
+_ACTIONS = ("archive", "delete", "stop", *_OF_SNAPSHOTS)
 
 
 class ConfirmPage(Page):
@@ -74,6 +75,8 @@ class DoPage(Page):
             work = {
                 "archive": self.service.archive,
                 "delete": self.service.delete_sessions,
+                "stop": self.service.stop_sessions,
+                "create": self.service.create_sessions,
                 "delete-snapshots": self.service.delete_snapshots,
             }[action]
             run = await work(self.actor, ids)
@@ -106,7 +109,7 @@ def _items(page: Page, action: str) -> list[tuple[str, str]]:
     """User and id of what was selected; ids come first, because users' names may hold anything."""
     if action not in _ACTIONS:
         raise web.HTTPError(400, reason="Unknown action")
-    is_id = is_uuid if action == "delete-snapshots" else is_session_id
+    is_id = is_uuid if action in _OF_SNAPSHOTS else is_session_id
     found = []
     for text in page.get_arguments("item")[: _MOST_ITEMS + 1]:
         name, colon, user = text.partition(":")

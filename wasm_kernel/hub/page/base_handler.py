@@ -20,7 +20,21 @@ from wasm_kernel.hub.service import Service
 
 _MAX_ARGUMENT = 400
 _ARGUMENTS = (
-    *("search", "user", "state", "sort", "page", "session", "action", "result", "policy", "users", "archive"),
+    *(
+        "search",
+        "user",
+        "state",
+        "sort",
+        "page",
+        "session",
+        "snapshot",
+        "trigger",
+        "action",
+        "result",
+        "policy",
+        "users",
+        "archive",
+    ),
     *(name for name, *_ in FIELDS),
 )
 _RULES = "; ".join(

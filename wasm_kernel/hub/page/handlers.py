@@ -33,6 +33,7 @@ def handlers(service: Service) -> list[tuple[Any, ...]]:
         ("/?", SessionsPage, given),
         ("users", UsersPage, given),
         ("snapshots", SnapshotsPage, given),
+        ("snapshot", SnapshotPage, given),
         ("policy", PolicyPage, given),
         ("warnings", WarningsPage, given),
         ("audit", AuditPage, given),
@@ -97,7 +98,7 @@ class UsersPage(Page):
 
 
 class SnapshotsPage(Page):
-    """The snapshots of a session, or of a user."""
+    """The snapshots of everybody, of a user, or of a session."""
 
     @web.authenticated
     async def get(self) -> None:
@@ -106,20 +107,46 @@ class SnapshotsPage(Page):
         if session_id and not is_session_id(session_id):
             raise web.HTTPError(404, reason="There is no such session")
         census = await self.known()
-        if user not in census.users:
+        if user not in census.users and (user or session_id):
             raise web.HTTPError(404, reason="The hub knows no such user")
-        snapshots = await self.service.snapshots(user, session_id or None)
-        row = next((row for row in census.users[user].sessions if row.session_id == session_id), None)
-        names = {row.session_id: row for row in census.users[user].sessions}
+        problems: dict[str, str] = {}
+        if user:
+            snapshots = await self.service.snapshots(user, session_id or None)
+        else:
+            seen = await self.service.all_snapshots(fresh=bool(self.argument("fresh")))
+            snapshots, problems = seen.rows, seen.problems
+        names = {(row.user, row.session_id): row for row in census.sessions}
+        found = tables.found_snapshots(snapshots, names, self.argument("search"), self.argument("trigger"))
+        sort = self.argument("sort") or "-taken"
         self.show(
             "snapshots.html",
-            of_user=census.users[user],
+            of_user=census.users.get(user),
             session_id=session_id,
-            row=row,
+            row=names.get((user, session_id)),
             names=names,
-            table=tables.cut(snapshots, self.number("page")),
-            stored=sum(s.stored_bytes for s in snapshots),
+            problems=problems,
+            sort=sort,
+            table=tables.cut(tables.ordered(found, sort, tables.SNAPSHOT_KEYS, "-taken"), self.number("page")),
+            stored=sum(s.stored_bytes for s in found),
         )
+
+
+class SnapshotPage(Page):
+    """One snapshot: where it comes from, what is in it, and what can be done with it."""
+
+    @web.authenticated
+    async def get(self) -> None:
+        """The page."""
+        user, snapshot_id = self.argument("user"), self.argument("snapshot")
+        census = await self.known()
+        if user not in census.users:
+            raise web.HTTPError(404, reason="The hub knows no such user")
+        found = {s.snapshot_id: s for s in await self.service.snapshots(user)}
+        if snapshot_id not in found:
+            raise web.HTTPError(404, reason="There is no such snapshot; it may have been deleted")
+        snapshot = found[snapshot_id]
+        row = next((r for r in census.users[user].sessions if r.session_id == snapshot.session_id), None)
+        self.show("snapshot.html", snapshot=snapshot, row=row, parent=found.get(snapshot.parent))
 
 
 class PolicyPage(Page):

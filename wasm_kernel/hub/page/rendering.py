@@ -49,9 +49,11 @@ def _templates() -> jinja2.Environment:
         "duration": format_duration,
         "count": lambda number: f"{number:,}",
         "moment": lambda moment: f"{moment:%Y-%m-%d %H:%M} UTC",
+        "trigger": lambda trigger: shown(tables.TRIGGERS.get(trigger, trigger)),
         "reason": lambda reason: _REASONS.get(reason, reason),
     }
     environment.globals |= {"age": age, "until": until, "name_of": tables.name_of, "place_of": tables.place_of}
+    environment.globals["triggers"] = tables.TRIGGERS
     return environment
 
 

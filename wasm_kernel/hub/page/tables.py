@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
-from wasm_kernel.hub.census import SessionRow, UserCensus
+from wasm_kernel.hub.census import SessionRow, SnapshotRow, UserCensus
 
 T = TypeVar("T")
 Key = Callable[[Any], Any]
@@ -31,6 +31,17 @@ USER_KEYS: dict[str, Key] = {
     "stored": lambda user: user.snapshot_bytes,
     "used": lambda user: last_used(user) or _NEVER,
 }
+
+SNAPSHOT_KEYS: dict[str, Key] = {
+    "taken": lambda row: row.created_at,
+    "user": lambda row: row.user,
+    "session": lambda row: row.session_id,
+    "trigger": lambda row: row.trigger,
+    "size": lambda row: row.stored_bytes,
+    "memory": lambda row: row.memory_bytes,
+}
+TRIGGERS = {"session_close": "at the end", "user": "by hand", "checkpoint": "after a cell"}
+"""What took a snapshot, for people."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,20 @@ def found(rows: Iterable[SessionRow], search: str = "", user: str = "", state: s
         and (not state or row.state == state)
         and (not words or _has(words, f"{row.session_id}\n{row.user}\n{row.title}\n{row.notebook}".casefold()))
     ]
+
+
+def found_snapshots(
+    rows: Iterable[SnapshotRow], names: Mapping[tuple[str, str], SessionRow], search: str = "", trigger: str = ""
+) -> list[SnapshotRow]:
+    """The snapshots taken so, in which every word occurs: in ids, label, user, or the session's title or notebook."""
+    words = search.casefold().split()
+
+    def text(row: SnapshotRow) -> str:
+        of = names.get((row.user, row.session_id))
+        known = f"{of.title}\n{of.notebook}" if of is not None else ""
+        return f"{row.snapshot_id}\n{row.session_id}\n{row.label}\n{row.user}\n{known}".casefold()
+
+    return [row for row in rows if (not trigger or row.trigger == trigger) and (not words or _has(words, text(row)))]
 
 
 def _has(words: list[str], text: str) -> bool:

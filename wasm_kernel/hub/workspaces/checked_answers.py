@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from wasm_kernel.hub.census import HubUser, SessionRow, SnapshotRow, UserCensus
 from wasm_kernel.model.records import BadRecord, is_session_id, is_uuid, parse_time
+from wasm_kernel.model.session_info import SNAPSHOT_NUMBERS
 
 _T = TypeVar("_T")
 _MAX_ROWS = 200_000
@@ -73,8 +74,8 @@ def snapshot_rows(user: str, found: dict[str, Any]) -> list[SnapshotRow]:
             created_at,
             text(of, "trigger"),
             text(of, "label"),
-            number(of, "stored_bytes"),
-            number(of, "memory_bytes"),
+            **{name: number(of, name) for name in SNAPSHOT_NUMBERS},
+            parent=text(of, "parent"),
         )
 
     return rows(found, "snapshots", row)
@@ -87,10 +88,12 @@ class Pruned:
     Attributes:
         deleted: Session to bytes of its files; also those that were archived first.
         archived: Session to the name of the file it is in.
+        saved: Session to the last snapshot that was taken of it.
     """
 
     deleted: dict[str, int]
     archived: dict[str, str]
+    saved: dict[str, str]
     live: tuple[str, ...]
     changed: tuple[str, ...]
     errors: dict[str, str]
@@ -101,16 +104,18 @@ class Pruned:
 def pruned(found: dict[str, Any]) -> Pruned:
     """A `PruneReport`: what was done, or in a dry run would be."""
 
-    def gone(row: dict[str, Any]) -> tuple[str, int, str] | None:
+    def gone(row: dict[str, Any]) -> tuple[str, int, str, str] | None:
         if row.get("done") is not True or row.get("action") not in ("delete", "archive"):
             return None
         archive = text(row, "archive") if row.get("archive") is not None else ""
-        return identifier(row, "session_id"), number(row, "size_bytes"), archive
+        saved = identifier(row, "snapshot_id") if row.get("snapshot_id") is not None else ""
+        return identifier(row, "session_id"), number(row, "size_bytes"), archive, saved
 
     went = [row for row in rows(found, "sessions", gone) if row is not None]
     return Pruned(
-        {name: size for name, size, _ in went},
-        {name: archive for name, _, archive in went if archive},
+        {name: size for name, size, _, _ in went},
+        {name: archive for name, _, archive, _ in went if archive},
+        {name: saved for name, _, _, saved in went if saved},
         identifiers(found, "live"),
         identifiers(found, "changed"),
         by_identifier(found, "errors", text),

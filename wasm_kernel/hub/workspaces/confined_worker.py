@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from wasm_kernel.errors import WasmKernelError
+from wasm_kernel.host import administrator
 from wasm_kernel.hub.workspaces import landlock
 from wasm_kernel.hub.workspaces.open_workspace import Missing, Place, Refused, folder_name, open_trusted, open_workspace
 
@@ -85,6 +86,7 @@ def _be_child(channel: socket.socket, jobs: dict[str, Any]) -> None:
     try:
         with channel.makefile("rwb") as file:
             order = json.loads(file.readline())
+            administrator.hold()  # soon they cannot be read any more
             file.write(json.dumps(_answer(order, jobs)).encode())
         code = 0
     finally:

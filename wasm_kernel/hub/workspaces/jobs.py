@@ -11,17 +11,19 @@ import contextlib
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil  # noqa: F401 - needed later, where it cannot be imported any more
 
 from wasm_kernel.errors import WasmKernelError
+from wasm_kernel.host.disk.records import read_record, write_record
 from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.prune_report import PruneReport, report_of_snapshots
 from wasm_kernel.model.records import format_time
 from wasm_kernel.model.retention import Decision, Plan, RetentionPolicy
-from wasm_kernel.model.session_info import SessionInfo, WorkspaceInfo
+from wasm_kernel.model.session_info import MAX_TITLE, SNAPSHOT_NUMBERS, SessionInfo, WorkspaceInfo
 from wasm_kernel.model.snapshot_retention import SnapshotRetention
 from wasm_kernel.sessions.housekeeping import (
     HousePlan,
@@ -36,7 +38,7 @@ from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.notices import write_notices
 from wasm_kernel.sessions.recorder import snapshot_store
 from wasm_kernel.sessions.session_list import SessionSummary, list_sessions, snapshot_counts
-from wasm_kernel.sessions.snapshots import delete_snapshot, give_space_back, list_snapshots
+from wasm_kernel.sessions.snapshots import delete_snapshot, fork_snapshot, give_space_back, list_snapshots
 
 _TEXT = 300  # of a title or a path: enough for a table
 _QUIET = SandboxLogger(level="error")
@@ -76,8 +78,8 @@ def snapshots(root: Path, session_id: str | None = None) -> dict[str, Any]:
                 "created_at": format_time(s.created_at),
                 "trigger": s.trigger,
                 "label": s.label[:_TEXT],
-                "stored_bytes": s.stored_bytes,
-                "memory_bytes": s.memory_bytes,
+                "parent": s.parent,
+                **{name: getattr(s, name) for name in SNAPSHOT_NUMBERS},
             }
             for s in list_snapshots(root, session_id)
         ]
@@ -94,6 +96,20 @@ def foresee(root: Path, decisions: list[list[Any]], policy: dict[str, Any] | Non
 def remove(root: Path, decisions: list[list[Any]], archive_to: str = "") -> PruneReport:
     """Delete sessions that have not changed since the decision, archived first if a folder is given."""
     return _done(root, plan_removal(root, _plan(decisions), archive_to or None))
+
+
+def stop(root: Path, decisions: list[list[Any]]) -> PruneReport:
+    """Delete sessions that have not changed since the decision; each leaves a last snapshot."""
+    return _done(root, plan_removal(root, _plan(decisions), snapshot=True))
+
+
+def fork(root: Path, snapshot_id: str, title: str) -> dict[str, Any]:
+    """A new session of this title that continues from a snapshot."""
+    session_id = fork_snapshot(snapshot_id, root, logger=_QUIET)
+    record = read_record(root / session_id)
+    if record is not None:
+        write_record(root / session_id, record.touched(datetime.now(UTC), title=title[:MAX_TITLE]), sync=True)
+    return {"session_id": session_id}
 
 
 def _plan(decisions: list[list[Any]]) -> Plan:
@@ -134,5 +150,5 @@ def tell(root: Path, notices: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 JOBS: dict[str, Callable[..., Mapping[str, Any]]] = {
-    f.__name__: f for f in (look, snapshots, foresee, remove, thin, forget, sweep, tell)
+    f.__name__: f for f in (look, snapshots, foresee, remove, stop, fork, thin, forget, sweep, tell)
 }

@@ -34,7 +34,14 @@ from wasm_kernel.model.prune_report import (
     joined,
     report_of_snapshots,
 )
-from wasm_kernel.model.session_info import SandboxInfo, SessionInfo, WorkspaceInfo, session_of
+from wasm_kernel.model.session_info import (
+    MAX_TITLE,
+    SNAPSHOT_NUMBERS,
+    SandboxInfo,
+    SessionInfo,
+    WorkspaceInfo,
+    session_of,
+)
 from wasm_kernel.model.units import format_size
 
 _T = TypeVar("_T")
@@ -52,7 +59,11 @@ _CUT_OFF = (
 
 
 class NotDone(WasmKernelError):
-    """A user's server did not do its job; the text says why."""
+    """A user's server did not do its job; the text says why, ``status`` what it answered, if it did."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class CutOff(NotDone):
@@ -78,6 +89,8 @@ class Remote:
             "snapshots": self._snapshots,
             "foresee": self._foresee,
             "remove": self._remove,
+            "stop": self._stop,
+            "fork": self._fork,
             "thin": self._thin,
             "forget": self._forget,
             "sweep": self._sweep,
@@ -160,6 +173,26 @@ class Remote:
             done.append(_about(await self._prune(server, {"stamps": few, "archive": archive}), few))
         return _joined(done)
 
+    async def _stop(self, server: str, decisions: list[list[Any]]) -> PruneReport:
+        """Stop sessions; each leaves a last snapshot, also of what ran in it since it was listed."""
+        sessions: list[dict[str, Any]] = []
+        live, errors = [], {}
+        for name, _, size, _ in decisions:
+            try:
+                found = await self._ask(server, f"sandboxes/{quote(name, safe='')}/stop", {})
+                gone = {"session_id": name, "action": "delete", "done": True, "size_bytes": size}
+                sessions.append({**gone, "snapshot_id": _plain(found, ("snapshot_id",))["snapshot_id"]})
+            except NotDone as e:
+                if e.status == 409:
+                    live.append(name)
+                else:
+                    errors[name] = str(e)
+        return cast(PruneReport, {**report_of_snapshots([], errors), "sessions": sessions, "live": live})
+
+    async def _fork(self, server: str, snapshot_id: str, title: str) -> dict[str, Any]:
+        found = await self._ask(server, "sandboxes", {"snapshot_id": snapshot_id, "title": title[:MAX_TITLE]})
+        return {"session_id": _plain(found, ("sandbox_id",))["sandbox_id"]}
+
     async def _thin(self, server: str, policy: dict[str, Any]) -> PruneReport:
         return await self._prune(server, {"only": [], "snapshots": _bounds(policy)})
 
@@ -239,7 +272,7 @@ class Remote:
             limit = format_size(_MAX_ANSWER)
             raise CutOff(f"their server's answer to {what} was cut off; it may have at most {limit}") from None
         except HTTPClientError as e:
-            raise NotDone(_refusal(e, what)) from None
+            raise NotDone(_refusal(e, what), e.code) from None
         except (ValueError, RecursionError):
             raise NotDone(f"their server's answer to {what} is not JSON") from None
         except OSError as e:
@@ -272,9 +305,11 @@ def _session(found: Any) -> SessionInfo:
 
 def _snapshot(found: Any) -> dict[str, Any]:
     """A snapshot of the API as `jobs.snapshots` has it."""
-    names = ("snapshot_id", "created_at", "trigger", "label", "stored_bytes", "memory_bytes")
-    item = _plain(found, (*names, "sandbox_id"))
-    return {**{name: item[name] for name in names}, "session_id": item["sandbox_id"]}
+    names = ("snapshot_id", "created_at", "trigger", "label")
+    item = _plain(found, (*names, "sandbox_id", "parent", *SNAPSHOT_NUMBERS))
+    numbers = {name: item[name] or 0 for name in SNAPSHOT_NUMBERS}
+    mine = {name: item[name] for name in names}
+    return {**mine, **numbers, "session_id": item["sandbox_id"], "parent": item["parent"] or ""}
 
 
 def _plain(found: Any, names: Iterable[str]) -> dict[str, Any]:

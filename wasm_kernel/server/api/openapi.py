@@ -13,13 +13,13 @@ from typing import Any
 import yaml
 
 from wasm_kernel.model.limits import LIMITS
+from wasm_kernel.model.session_info import MAX_TITLE as MAX_TITLE
 
 BASE = "/wasm-kernel/api/v0"
 EVENTS = "application/x-ndjson"
 # Also in the document; a test compares them.
 DELETED = "Sandbox is deleted. Please create a new one."
 STATES = ("ready", "busy", "idle", "released", "deleted")
-MAX_TITLE = 200
 MAX_IDLE = 10**9
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML was built with it

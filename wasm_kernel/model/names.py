@@ -27,7 +27,7 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|
 def is_hidden(name: str) -> bool:
     """Whether a name begins with one of the host's own, or with a spelling that some file system takes for it."""
     if name.isascii() and "\\" not in name:
-        return name.lower().startswith(HIDDEN)
+        return name[:1] == "." and name.lower().startswith(HIDDEN)
     spelt = (name, unicodedata.normalize("NFKD", name).casefold())
     return any(_ascii_of(part).startswith(HIDDEN) for text in spelt for part in text.split("\\"))
 

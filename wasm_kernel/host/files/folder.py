@@ -238,10 +238,15 @@ class Folder:
                         raise OSError(errno.ENOTEMPTY, text, os.fspath(path)) from None
                     raise
 
-    def link_target(self, path: str | os.PathLike[str]) -> str:
-        """Where a link points."""
+    def link_target(self, path: str | os.PathLike[str]) -> str | None:
+        """Where a link points; None: it is no link."""
         with self._parent(path) as (folder, name):
-            return os.readlink(name, dir_fd=folder)
+            try:
+                return os.readlink(name, dir_fd=folder)
+            except OSError as e:
+                if e.errno != errno.EINVAL:
+                    raise
+                return None
 
     def make_link(self, path: str | os.PathLike[str], target: str) -> None:
         """Make a link to a place below the folder it stands in, which is all that a guest can make."""

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from wasm_kernel.errors import DamagedChunk, PathRefused
 from wasm_kernel.host.files import workspace_survey
-from wasm_kernel.host.files.folder import Folder, Item
+from wasm_kernel.host.files.folder import Folder
 from wasm_kernel.host.files.new_file import NewFiles
+from wasm_kernel.host.files.workspace_survey import Identity, Survey
 from wasm_kernel.model.snapshots import MAX_PATH, PIECE, SavedFile
 
 Put = Callable[[bytes], bytes]  # stores a piece; its name
 Get = Callable[[bytes, int], bytes]  # a piece by its name, of at most this length
-_Identity = tuple[int, int, int, int]
 _TICK_NS = 50_000_000  # a file changed this recently may change again without its times showing it
 
 
@@ -25,7 +25,7 @@ class SavedTree:
 
     def __init__(self, mount: str, folder: Path) -> None:
         self.mount, self._folder = mount, folder
-        self._seen: dict[str, _Identity] = {}
+        self._seen: dict[str, Identity] = {}
         self._folders: set[str] | None = None
         self._saved: dict[str, SavedFile] = {}
 
@@ -37,30 +37,28 @@ class SavedTree:
             return list(self._saved.values())
         saved: dict[str, SavedFile] = {}
         with Folder(self._folder, backslashes=True) as folder:
-            for item in folder.items():
-                entry = self._one(folder, item, survey.files, put)
+            for path, is_folder, known in _everything(folder, survey):
+                entry = self._saved.get(path)
+                if entry is None or known is None or self._seen.get(path) != known or entry.kind == "folder":
+                    entry = self._one(folder, path, is_folder, put)
                 if entry is not None:
-                    saved[item.path] = entry
+                    saved[path] = entry
         self._saved, self._folders = saved, survey.folders
         self._seen = {path: known for path, known in survey.files.items() if known[3] < began - _TICK_NS}
         return list(saved.values())
 
-    def _one(self, folder: Folder, item: Item, now: dict[str, _Identity], put: Put) -> SavedFile | None:
-        path = os.fsencode(item.path)
-        if item.kind == "folder":
-            return SavedFile(self.mount, path, "folder") if len(path) <= MAX_PATH else None
+    def _one(self, folder: Folder, path: str, is_folder: bool, put: Put) -> SavedFile | None:
+        name = os.fsencode(path)
+        if is_folder:
+            return SavedFile(self.mount, name, "folder") if len(name) <= MAX_PATH else None
         with contextlib.suppress(FileNotFoundError, PathRefused):
-            if item.kind == "link":
-                return SavedFile(self.mount, path, "link", target=os.fsencode(folder.link_target(item.path)))
-            before = self._saved.get(item.path)
-            known = self._seen.get(item.path)
-            if before is not None and before.kind == "file" and known is not None and known == now.get(item.path):
-                return before
-            if item.kind == "file":
-                with folder.open(item.path) as file:
-                    pieces = tuple(put(piece) for piece in iter(lambda: file.read(PIECE), b""))
-                    size = file.tell()
-                return SavedFile(self.mount, path, "file", size, item.modified_ns, chunks=pieces)
+            target = folder.link_target(path)
+            if target is not None:
+                return SavedFile(self.mount, name, "link", target=os.fsencode(target))
+            with folder.open(path) as file:
+                modified = os.fstat(file.fileno()).st_mtime_ns
+                pieces = tuple(put(piece) for piece in iter(lambda: file.read(PIECE), b""))
+                return SavedFile(self.mount, name, "file", file.tell(), modified, chunks=pieces)
         return None
 
     def differs(self) -> bool:
@@ -105,10 +103,19 @@ class SavedTree:
         self._saved, self._folders = {path: f for path, f in saved.items() if path in there}, survey.folders
         self._seen = {path: known for path, known in survey.files.items() if known[3] < began - _TICK_NS}
 
-    def _is_there(self, path: str, entry: SavedFile, now: dict[str, _Identity]) -> bool:
+    def _is_there(self, path: str, entry: SavedFile, now: dict[str, Identity]) -> bool:
         before = self._saved.get(path)
         same = before is not None and before.chunks == entry.chunks and before.size == entry.size
         return same and path in now and self._seen.get(path) == now[path]
+
+
+def _everything(folder: Folder, survey: Survey) -> Iterator[tuple[str, bool, Identity | None]]:
+    """Each path, whether it is a folder, and its identity if it is known."""
+    if survey.complete:
+        yield from ((path, True, None) for path in sorted(survey.folders))
+        yield from ((path, False, known) for path, known in sorted(survey.files.items()))
+    else:  # such as folders deeper than a survey goes
+        yield from ((item.path, item.kind == "folder", survey.files.get(item.path)) for item in folder.items())
 
 
 def pieces(entry: SavedFile, get: Get) -> Iterator[bytes]:

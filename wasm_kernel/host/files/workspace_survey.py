@@ -19,6 +19,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_DEPTH = 200  # a deeper tree is not looked into: the survey is then incomplete
 
 METADATA_NAME = names.METADATA_NAME
+Identity = tuple[int, int, int, int]
 
 
 @dataclass
@@ -27,18 +28,26 @@ class Survey:
 
     Attributes:
         files: Relative path to identity (inode, size, mtime, ctime) of everything that is not a folder.
-        used_bytes: Disk space, the larger of size and blocks for each file.
+        sizes: Relative path to disk space of everything: the larger of size and blocks.
         folders: Relative paths of all folders.
-        entries: Files, folders and links.
         complete: False when something could not be looked at: a tree too deep, no descriptor left. It is then not known
             how much room is left, and the guest gets none.
     """
 
-    files: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
+    files: dict[str, Identity] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
-    used_bytes: int = 0
-    entries: int = 0
+    sizes: dict[str, int] = field(default_factory=dict)
     complete: bool = True
+
+    @property
+    def entries(self) -> int:
+        """How many files, folders and links there are."""
+        return len(self.sizes)
+
+    @property
+    def used_bytes(self) -> int:
+        """The disk space of all of them."""
+        return sum(self.sizes.values())
 
 
 def prepare(path: Path) -> Path:
@@ -57,8 +66,12 @@ def prepare(path: Path) -> Path:
     return path.absolute()
 
 
-def survey(root: Path, is_hidden: Callable[[str], bool] = names.is_hidden) -> Survey:
-    """Look at every file below ``root`` that is not hidden. Folders that vanish or change meanwhile are skipped."""
+def survey(root: Path, is_hidden: Callable[[str], bool] = names.is_hidden, known: Survey | None = None) -> Survey:
+    """Look at every file below ``root`` that is not hidden. Folders that vanish or change meanwhile are skipped.
+
+    ``known``: an earlier survey. What has the same name and inode is taken from it, so that only the rest is looked at,
+    which takes a fraction of the time; a file that was changed in place is then found as it was.
+    """
     found = Survey()
     try:
         handle = os.open(root, _FOLDER)
@@ -67,16 +80,25 @@ def survey(root: Path, is_hidden: Callable[[str], bool] = names.is_hidden) -> Su
     except OSError:
         found.complete = False
         return found
-    _survey_folder(handle, "", found, 0, is_hidden)
+    _survey_folder(handle, "", found, 0, is_hidden, known or Survey())
     return found
 
 
-def _survey_folder(handle: int, prefix: str, found: Survey, depth: int, is_hidden: Callable[[str], bool]) -> None:
+def _survey_folder(
+    handle: int, prefix: str, found: Survey, depth: int, is_hidden: Callable[[str], bool], known: Survey
+) -> None:
     folders: list[str] = []
+    files, sizes, before = found.files, found.sizes, known.files
     try:
         with os.scandir(handle) as entries:
             for entry in entries:
-                if is_hidden(entry.name):
+                name = entry.name
+                if is_hidden(name):
+                    continue
+                path = prefix + name
+                was = before.get(path)
+                if was is not None and was[0] == entry.inode() and not entry.is_dir(follow_symlinks=False):
+                    files[path], sizes[path] = was, known.sizes[path]
                     continue
                 try:
                     info = entry.stat(follow_symlinks=False)
@@ -85,14 +107,12 @@ def _survey_folder(handle: int, prefix: str, found: Survey, depth: int, is_hidde
                 except OSError:
                     found.complete = False
                     continue
-                found.entries += 1
-                found.used_bytes += max(info.st_size, info.st_blocks * 512)
+                sizes[path] = max(info.st_size, info.st_blocks * 512)
                 if stat.S_ISDIR(info.st_mode):
-                    folders.append(entry.name)
-                    found.folders.add(prefix + entry.name)
+                    folders.append(name)
+                    found.folders.add(path)
                 else:
-                    identity = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
-                    found.files[prefix + entry.name] = identity
+                    files[path] = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
         if depth >= _MAX_DEPTH and folders:
             found.complete = False
             return
@@ -104,7 +124,7 @@ def _survey_folder(handle: int, prefix: str, found: Survey, depth: int, is_hidde
             except OSError:
                 found.complete = False
                 continue
-            _survey_folder(inner, f"{prefix}{name}/", found, depth + 1, is_hidden)
+            _survey_folder(inner, f"{prefix}{name}/", found, depth + 1, is_hidden, known)
     except OSError:
         found.complete = False
     finally:

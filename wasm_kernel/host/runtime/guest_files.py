@@ -21,6 +21,7 @@ class GuestFiles:
         self.folder, self.scratch, self.in_session = folder, scratch, in_session
         self._sessions: frozenset[str] = frozenset()
         self._before: Survey | None = None
+        self._last: Survey | None = None  # after the last turn that changed anything
         self.changed = False  # whether any file changed, or may have; whoever captures the guest resets it
         self.before_change: Callable[[], None] = lambda: None
 
@@ -33,11 +34,15 @@ class GuestFiles:
         """The turn is about to change a file for the first time."""
         self.changed = True
         self.before_change()
-        self._before = self._survey()
+        # Whatever changes from here on is known only when `changes` has looked: not every turn ends with that.
+        self._before, self._last = self._survey(self._last), None
 
     def changes(self) -> Changes:
         """What the turn changed in the workspace."""
-        return Changes() if self._before is None else workspace_survey.changes(self._before, self._survey())
+        if self._before is None:
+            return Changes()
+        self._last = self._survey()
+        return workspace_survey.changes(self._before, self._last)
 
     def left(self, policy: ExecutionPolicy, kind: int) -> tuple[int, int]:
         """Bytes and names the guest may still use; ``kind`` is the interposer's question."""
@@ -48,9 +53,11 @@ class GuestFiles:
         """What it uses and may use, counted on disk. ``seen``: the workspace, if it was surveyed just now."""
         return quota.measure(policy, self.folder, self.scratch, seen=seen if seen is not None else self._survey())
 
-    def _survey(self) -> Survey:
-        """The workspace as the guest can see it."""
+    def _survey(self, known: Survey | None = None) -> Survey:
+        """The workspace as the guest can see it. ``known``: what was there when it was last looked at."""
         if self.in_session:
-            return workspace_survey.survey(self.folder)
+            return workspace_survey.survey(self.folder, known=known)
         sessions = self._sessions
-        return workspace_survey.survey(self.folder, lambda name: is_hidden(name) or is_session_folder(name, sessions))
+        return workspace_survey.survey(
+            self.folder, lambda name: is_hidden(name) or is_session_folder(name, sessions), known
+        )

@@ -16,7 +16,7 @@ from jupyter_client.manager import KernelManager
 
 FRAME = "import pandas as pd; pd.DataFrame({'a': [1, 2]})"
 _PATIENCE = 60.0
-_REST = 3.0  # a checkpoint is written when a kernel rests
+_REST = 5.0  # a checkpoint is written when a kernel rests, and memory given back after that
 
 
 def manager(argv: list[str], provisioner: str) -> KernelManager:

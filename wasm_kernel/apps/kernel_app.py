@@ -25,6 +25,7 @@ from wasm_kernel.apps import ipykernel_options
 from wasm_kernel.errors import NotAllowed
 from wasm_kernel.host import administrator
 from wasm_kernel.host.workspace_root import default_root
+from wasm_kernel.kernel import heap
 from wasm_kernel.kernel.channels import PORTS, BadConnectionFile, Channels, read_connection_file
 from wasm_kernel.kernel.lazy_packages import defer
 from wasm_kernel.kernel.starter import Starter
@@ -84,6 +85,7 @@ def main(
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     starter = starter or Starter()
+    heap.keep_little()
     defer("ipykernel", "jupyter_client", "IPython")
     try:
         connection_file, channels, connection = _connect(arguments)

@@ -20,6 +20,7 @@ import zmq
 from ipykernel.kernelbase import Kernel
 from jupyter_client.session import Session
 
+from wasm_kernel.kernel import heap
 from wasm_kernel.kernel.channels import Channels, readable
 from wasm_kernel.kernel.starter import Starter
 
@@ -35,6 +36,7 @@ _AT_ONCE = (
     "connect_request",
 )
 _NEEDS_THE_GUEST = ("execute_request", "complete_request", "inspect_request", "is_complete_request")
+_AT_REST = 2.0  # seconds after a request; a checkpoint is written by then
 _SUBSHELLS = ("create_subshell_request", "delete_subshell_request", "list_subshell_request")
 
 
@@ -70,6 +72,7 @@ class MessageLoop(Kernel):
         self._waiting: deque[tuple[Any, Message]] = deque()
         self._arrived = asyncio.Event()
         self._stopping = threading.Event()
+        self._tidying: asyncio.TimerHandle | None = None
         for name in _SUBSHELLS:
             self.control_handlers[name] = self._no_subshells
         channels.iopub.welcome = self._welcome
@@ -147,7 +150,14 @@ class MessageLoop(Kernel):
                 await self.after_request()
             except Exception:
                 self.log.exception("work after a request failed")
+            self._tidy_later()
             self._read_shell()
+
+    def _tidy_later(self) -> None:
+        """Once no request has come for a while, give memory back that nobody uses."""
+        if self._tidying is not None:
+            self._tidying.cancel()
+        self._tidying = self.loop.call_later(_AT_REST, heap.give_back)
 
     async def _dispatch(self, idents: Any, message: Message) -> None:
         """One request: busy, its handler, idle. Every failure becomes a reply."""

@@ -83,6 +83,14 @@ def test_a_host_with_a_kernel_is_not_idle(place: Place, start: Start) -> None:
     assert eventually(lambda: place.pid is None)
 
 
+def test_a_kernel_is_shown_as_one(host: Place, start: Start) -> None:
+    kernel = start()
+    shown = Path(f"/proc/{kernel.pid}/cmdline").read_text().rstrip("\0 ")
+    assert shown == f"{sys.executable} -P -m wasm_kernel -f {kernel.manager.connection_file}"
+    assert "XDG_RUNTIME_DIR" not in Path(f"/proc/{kernel.pid}/environ").read_text()  # nothing of the host's
+    assert kernel.run("6 * 7").result == "42"
+
+
 # ---- life and death
 
 

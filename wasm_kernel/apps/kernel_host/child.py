@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import io
 import json
 import os
@@ -13,6 +14,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NoReturn
 
 from wasm_kernel.apps import kernel_app
@@ -65,6 +67,7 @@ def serve(connection: socket.socket, key: str, state: Mapping[str, object]) -> N
             connection.sendall(b"refused %s\n" % problem.encode())
         else:
             sys.argv = [sys.argv[0], *arguments]
+            _show_as([sys.executable, *protocol.OPTIONS, *arguments])
             code = kernel_app.main(arguments, Requester(connection, kind))
     except (OSError, ValueError):  # gone, or no request
         code = 1
@@ -101,6 +104,20 @@ def _become(connection: socket.socket, asked_the_right_one: bool, environ: dict[
     tempfile.tempdir = None  # it goes by the environment
     _signals_like(theirs)
     return ""
+
+
+def _show_as(command: list[str]) -> None:
+    """Let `ps` show this process as the kernel it is, not as the host.
+
+    The command line is where the system put it, followed by the first environment, which nothing uses any more. If its
+    last byte is not zero, the system takes it for one text that may go on into the environment.
+    """
+    places = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:49]
+    start, end, _, last = map(int, places)
+    if not start or not end < last:
+        return  # another kind of system
+    text = os.fsencode(" ".join(command)).ljust(end - start)[: last - start - 1]
+    ctypes.memmove(start, text.ljust(last - start, b"\0"), last - start)
 
 
 def _streams_anew() -> None:

@@ -221,7 +221,7 @@ def test_inspect_and_complete_know_what_cells_made(kernel: Kernel) -> None:
     def complete(code: str) -> list[str]:
         return kernel.ask("complete_request", {"code": code, "cursor_pos": len(code)})["matches"]
 
-    assert complete("frame.al") == [".alpha"] or "alpha" in str(complete("frame.al"))
+    assert ".alpha" in complete("frame.al")
     assert "alpha" in str(complete("frame['al"))
     assert "read_csv" in str(complete("pd.read_c"))
     assert complete("import panda") == ["pandas"]
@@ -300,7 +300,8 @@ def test_an_error_in_a_background_task_is_reported(kernel: Kernel) -> None:
 
 def test_call_later_works(kernel: Kernel) -> None:
     running = kernel.ok("import asyncio\nasyncio.get_running_loop().call_later(0.2, lambda: print('called later'))")
-    assert "called later" in running.stdout or kernel.wait_for("stream", "called later")
+    printed = running.stdout or kernel.wait_for("stream", "called later")["content"]["text"]
+    assert printed == "called later\n"
 
 
 # ---- rich output
@@ -369,7 +370,7 @@ def test_tracebacks_are_coloured_and_name_the_cell(kernel: Kernel) -> None:
     cell = kernel.run("def broken():\n    return missing\nbroken()")
     assert f"In[{cell.reply['execution_count']}]" in cell.traceback
     assert "\x1b[" in cell.of("error")[0]["traceback"][0]
-    assert "----> 2     return missing" in cell.traceback or "return missing" in cell.traceback
+    assert "----> 2     return missing" in cell.traceback
 
 
 def test_the_shell_is_what_libraries_look_for(kernel: Kernel) -> None:

@@ -75,6 +75,11 @@ def test_the_most_specific_setting_wins_each_by_itself() -> None:
         ("warn_before", "1h", "2h", 7200.0),
         ("warn_before", None, "2h", 7200.0),
         ("archive", False, True, True),
+        ("archive", None, True, True),
+        ("archive", False, False, False),
+        ("archive", None, False, False),
+        ("archive", None, None, False),
+        ("warn_before", None, None, 0.0),
     ],
 )
 @pytest.mark.parametrize("swapped", [False, True])
@@ -91,6 +96,16 @@ def test_of_several_groups_what_keeps_more_wins(name: str, one: Any, other: Any,
         "archive": rules.archive,
     }
     assert values[name] == wins
+
+
+def test_archives_are_made_only_where_somebody_asked_for_them() -> None:
+    groups = {"a": {"max_age": "1d"}, "b": {"max_age": "2d", "keep": ["x"]}, "c": {"archive": True}}
+    policies = Policies({"max_sessions": 5}, groups, {"eve": {"archive": False}})
+    assert not policies.rules(HubUser("ann", ("a", "b"))).archive
+    assert policies.rules(HubUser("ann", ("a", "c"))).archive
+    assert not policies.rules(HubUser("eve", ("a", "c"))).archive, "the user's own policy comes last"
+    assert policies.archives
+    assert not Policies({}, {"a": {"archive": False}, "b": {"max_age": "1d"}}).archives
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,10 +60,7 @@ def make_wheel(
 def each_installer(request: pytest.FixtureRequest, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """uv and pip in turn, both told of the shelf only."""
     use_shelf(shelf, monkeypatch)
-    if request.param == "pip":
-        monkeypatch.setattr(installer, "find_uv", lambda: None)
-    elif installer.find_uv() is None:
-        pytest.skip("uv is not here")
+    use_only(str(request.param), monkeypatch)
     return str(request.param)
 
 
@@ -70,6 +68,18 @@ def each_installer(request: pytest.FixtureRequest, shelf: Path, monkeypatch: pyt
 def quick(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shelf, with whichever installer is there."""
     use_shelf(shelf, monkeypatch)
+
+
+def use_only(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One installer. Otherwise pip would do what uv fails to do, and nobody would notice that uv was never tried."""
+    commands = installer._commands
+
+    def only(*args: Any) -> list[list[str]]:
+        found = [command for command in commands(*args) if ("uv" in Path(command[0]).name) == (name == "uv")]
+        assert found, f"{name} is not here; it is in the development group of pyproject.toml"
+        return found
+
+    monkeypatch.setattr(installer, "_commands", only)
 
 
 def use_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,11 +219,13 @@ def test_no_code_of_a_package_runs_here(
     make_wheel(hostile, "wk-bait", "1.0", requires=[f"wk-evil @ {source.as_uri()}"])
     use_shelf(hostile, monkeypatch)
     session_id = make_session(root)
-    for find_uv in (installer.find_uv, lambda: None):
-        monkeypatch.setattr(installer, "find_uv", find_uv)
-        refusal(lambda: install_packages(session_id, ["wk-bait"], root))
+    for name in ("uv", "pip"):
+        with monkeypatch.context() as patch:
+            use_only(name, patch)
+            refusal(lambda: install_packages(session_id, ["wk-bait"], root))
         assert not marker.exists()
     # Without the guard it does run: the test would notice.
+    use_only("pip", monkeypatch)
     monkeypatch.setattr(installer, "_pip", lambda: [sys.executable, "-P", "-m", "pip"])
     refusal(lambda: install_packages(session_id, ["wk-bait"], root))
     assert marker.exists()
@@ -384,9 +396,10 @@ def test_the_installer_takes_no_settings_from_where_the_caller_stands(
     (here / "zipfile.py").write_text("raise SystemExit('mine')")
     monkeypatch.chdir(here)
     session_id = make_session(root)
-    for find_uv in (installer.find_uv, lambda: None):
-        monkeypatch.setattr(installer, "find_uv", find_uv)
-        install_packages(session_id, ["wk-core", "wk-pear"][: 1 + (find_uv() is None)], root)
+    for name, package in (("uv", "wk-core"), ("pip", "wk-pear")):
+        with monkeypatch.context() as patch:
+            use_only(name, patch)
+            install_packages(session_id, [package], root)
 
 
 # ---- wheels made to harm

@@ -1156,3 +1156,23 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
     finally:
         shutil.rmtree(mount / "store", ignore_errors=True)
         subprocess.run(["umount", "-l", mount], check=True)
+
+
+def test_what_else_lies_in_the_folder_of_packs_is_left_alone(store: ChunkStore) -> None:
+    """Backups, editors and people put things there; only what is named as a pack is one."""
+    save(store, "one", [1, 2])
+    folder = store.folder / "packs"
+    (pack,) = pack_files(store.folder)
+    strange = ["README", ".nfs0001", "a.pack", f"{pack.name}~", f"{pack.name}.part", f"X{pack.name}", pack.name.upper()]
+    for name in strange:
+        (folder / name).write_bytes(pack.read_bytes())
+    (folder / "folder.pack").mkdir()
+    (folder / "link.pack").symlink_to(pack)
+    assert packs.pack_names(folder) == {pack.name}
+    assert store.verify(names_in).whole
+    store.remove_manifest("group", "one")
+    done = store.collect(names_in)
+    assert (done.packs_removed, done.damaged_packs) == (1, [])
+    assert sorted(p.name for p in folder.iterdir()) == sorted([*strange, "folder.pack", "link.pack"])
+    save(store, "two", [1, 2])
+    assert load(store, "two") == [chunk(1), chunk(2)], "stored again, not found in a stranger's copy"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import shutil
 import subprocess
 import threading
@@ -45,7 +46,7 @@ from wasm_kernel import (
     repair_session_metadata,
 )
 from wasm_kernel.host.disk.locks import is_live, lock_session, state_folder
-from wasm_kernel.sessions.housekeeping import planning
+from wasm_kernel.sessions.housekeeping import carrying_out, planning
 
 ROOT_USER = os.geteuid() == 0
 NOBODY = 65534
@@ -158,6 +159,38 @@ def test_times_outside_the_calendar_do_not_end_a_prune(root: Path, time: str) ->
     path.write_text(json.dumps({**json.loads(path.read_text()), "updated_at": time}))
     assert prune_sessions(24, root).deleted_sessions == [old]
     assert (root / strange).is_dir()
+
+
+# ---- openers
+
+OPEN = """
+import sys
+from pathlib import Path
+from wasm_kernel.host.disk.locks import lock_session
+print("ready", flush=True)
+lock = lock_session(Path(sys.argv[1]), sys.argv[2])
+print("open", (Path(sys.argv[1]) / sys.argv[2]).exists(), flush=True)
+"""
+
+
+def test_nobody_opens_a_session_between_the_look_and_its_removal(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gate is held alone: whoever comes then waits, and finds the session gone, not going."""
+    session_id = make_session(root, hours=100, files={"f": "data"})
+    with contextlib.ExitStack() as stack:
+        openers: list[subprocess.Popen[str]] = []
+        looked = carrying_out.locks.is_live
+
+        def look(root: Path, name: str) -> bool:
+            found = looked(root, name)
+            if not openers and (root / name).exists():
+                openers.append(stack.enter_context(other_process(OPEN, root, session_id)))
+                assert not select.select([openers[0].stdout], [], [], 1.0)[0], "it was opened in between"
+            return found
+
+        monkeypatch.setattr(carrying_out.locks, "is_live", look)
+        assert prune_sessions(24, root).deleted_sessions == [session_id]
+        assert openers[0].stdout is not None
+        assert openers[0].stdout.readline() == "open False\n"
 
 
 # ---- mounts

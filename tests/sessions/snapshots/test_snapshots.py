@@ -47,7 +47,7 @@ from wasm_kernel import (
 from wasm_kernel.errors import DamagedChunk
 from wasm_kernel.host.runtime.memory import GuestMemory
 from wasm_kernel.model.names import STATE_FOLDER
-from wasm_kernel.sessions import open_sessions
+from wasm_kernel.sessions import open_sessions, recorder
 from wasm_kernel.sessions.recorder import read_snapshot, snapshot_store
 
 Make = Callable[..., tuple[str, BaseSandbox]]
@@ -997,3 +997,23 @@ def test_a_capture_that_nobody_wrote_is_made_up_for(sessions: Opened, root: Path
     say(sandbox, "del x, y, z")
     restore_snapshot(taken.snapshot_id, root)
     assert say(sandbox, "print(x, sum(y), z)") == "1 19999900000 3"
+
+
+def test_a_snapshot_that_fails_lets_nobody_wait_for_its_files(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until files are saved, a cell that wants to change one waits; those of a snapshot that failed are never saved."""
+    monkeypatch.setattr(recorder, "_FILE_PATIENCE", 3600.0)
+    with get_session_sandbox("one", workspace_root=root) as sandbox:
+        say(sandbox, "open('f', 'w').write('1')")
+        (root / STATE_FOLDER / "snapshots").write_text("this is no folder")
+        for _ in range(2):
+            with pytest.raises(OSError):
+                create_snapshot("one", root)
+        writing = threading.Thread(target=sandbox.execute, args=("open('f', 'w').write('2')",), daemon=True)
+        writing.start()
+        writing.join(60)
+        assert not writing.is_alive()
+        (root / STATE_FOLDER / "snapshots").unlink()
+        taken = create_snapshot("one", root)
+        say(sandbox, "open('f', 'w').write('3')")
+        restore_snapshot(taken.snapshot_id, root)
+        assert (root / "one" / "f").read_text() == "2"

@@ -91,8 +91,8 @@ sys.stdout = sys.stderr = Out()
     "clocks broken": "import time; time.monotonic = time.time = fail; driver.aio.pump = fail",
     "a closed loop": "import asyncio; driver.aio.loop = driver.aio.run_cell = fail",
     "descriptors closed": "os.closerange(0, 60)",
-    "mounts closed": "for i in range(3, 10): os.close(i)",
-    "the workspace closed and its number taken": "os.close(9); os.open('/tmp', os.O_RDONLY)",
+    "mounts closed": "for i in range(3, 11): os.close(i)",
+    "the workspace closed and its number taken": "os.close(10); os.open('/tmp', os.O_RDONLY)",
     "memory exhausted": """
 builtins.keep = []
 try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -68,8 +69,8 @@ class Live:
     def begins_afresh(self) -> bool:
         return bool(self.notes.get("fresh_start"))
 
-    def refresh(self, result: SandboxResult, logger: SandboxLogger) -> None:
-        self.refreshed += 1
+    def refresh(self, ran: list[Any], logger: SandboxLogger) -> None:
+        self.refreshed += len(ran)
 
     def note(self, **extra: Any) -> None:
         self.notes.update(extra)
@@ -112,11 +113,28 @@ def test_cells_count_from_one_and_startup_code_does_not(tmp_path: Path) -> None:
         runtime.is_at(None)
         assert runtime.count == 1
         await cell(runtime, "c")
+        assert live.refreshed == 0, "the metadata is refreshed behind the answers"
+        await runtime.settled()
 
     live = play(tmp_path, scene, "import this")
     assert [code for code, _ in live.sandbox.ran] == ["import this", "a", "b", "import this", "c"]
     assert [options["execution_count"] for code, options in live.sandbox.ran if code != "import this"] == [1, 2, 1]
     assert live.refreshed == 3
+
+
+def test_the_metadata_is_refreshed_soon_and_at_the_end(tmp_path: Path) -> None:
+    async def scene(runtime: SessionRuntime, live: Any) -> None:
+        await cell(runtime, "a")
+        await cell(runtime, "b")
+        end = time.monotonic() + 10
+        while live.refreshed < 2 and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        assert live.refreshed == 2
+        await cell(runtime, "c")
+        runtime.close(take=False)
+        assert live.refreshed == 3
+
+    play(tmp_path, scene)
 
 
 def test_a_cell_that_went_elsewhere_in_time_does_not_count(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ class _Replay:
                 self._one(cell)
         except BadSnapshot as e:
             self._problem = str(e)
+        self._live.note()  # it was used, whether or not that was noted in time
         if self._problem:  # what follows can never be used
             last = self._recorder.last
             self._live.cell_log.begin(last.snapshot_id if last is not None else "")

@@ -20,7 +20,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.errors import SandboxBusy, WasmKernelError
-from wasm_kernel.host.runtime.memory import CapturedMemory
 from wasm_kernel.host.runtime.output_buffer import OnEvent
 from wasm_kernel.host.runtime.sandbox import Captured, OnLog, Sandbox, TurnDelta
 from wasm_kernel.model.outcome import SandboxResult
@@ -29,6 +28,7 @@ from wasm_kernel.model.snapshots import Manifest, Snapshot, Variables
 from wasm_kernel.sessions.background import BackgroundTasks
 from wasm_kernel.sessions.guest_access import Execution, GuestAccess, OnQuestion
 from wasm_kernel.sessions.log import SandboxLogger
+from wasm_kernel.sessions.metadata_refresh import MetadataRefresh
 from wasm_kernel.sessions.opening import OpenedSession
 from wasm_kernel.sessions.snapshot_quota import SnapshotQuota
 from wasm_kernel.sessions.unsaved_cell import UnsavedCell, unsaved_cell
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 _CLOSE_PATIENCE = 2.0  # seconds that closing a session waits for a request to the guest to end
 _COLLECT_EVERY = 100  # deleted checkpoints
-_BEGINNING = {"cell": "", "number": 0}  # the metadata of a checkpoint from before the first cell
 _STARTUP_OPTIONS = {"silent": False, "store_history": False, "user_expressions": {}, "allow_stdin": False}
 
 
@@ -73,7 +72,8 @@ class SessionRuntime(GuestAccess):
     ) -> None:
         """``collector``: frees the space of deleted snapshots, if several runtimes share one."""
         super().__init__()
-        self.rules, self._startup_code, self._logger, self._log = rules, startup_code, logger, log
+        self.rules, self._startup_code, self._log = rules, startup_code, log
+        self._metadata = MetadataRefresh(self._loop, logger)
         self._collector = collector
         self._checkpoints: Checkpoints | None = None
         self.background = BackgroundTasks(self._loop, lambda: self.sandbox, self._background_turn)
@@ -152,7 +152,7 @@ class SessionRuntime(GuestAccess):
         self.moment += 1
         self.last_result = result
         self._serial = execution.serial or self._serial
-        self.live.refresh(result, self._logger)
+        self._metadata.ran(self.live, result)
         return result
 
     def _log_cell(self, cell: Execution, result: SandboxResult, delta: TurnDelta) -> bool:
@@ -210,7 +210,8 @@ class SessionRuntime(GuestAccess):
         return self._checkpoints
 
     async def settled(self) -> None:
-        """Wait until all captures are written."""
+        """Wait until all captures are written, and the metadata."""
+        await asyncio.to_thread(self._metadata.write)
         if self._checkpoints is not None:
             await self._checkpoints.settled()
 
@@ -235,19 +236,17 @@ class SessionRuntime(GuestAccess):
 
     def _save_beginning(self, files: list[Any] | None = None) -> None:
         """Save the state before anything ran, so that the first cell can be undone, too."""
-        recorder, sandbox = self.live.recorder, self.sandbox
-        guest = Captured(CapturedMemory(sandbox.base_bytes, everything=True), sandbox.base_rest, fresh=True)
+        guest = self.sandbox.beginning
         if files is None:
-            recorder.captured(guest.memory)
-        pending = self._pending(guest, "checkpoint", serial=0, metadata=dict(_BEGINNING), files=files)
+            self.live.recorder.captured(guest.memory)
+        pending = self._pending(guest, "checkpoint", serial=0, metadata={"cell": "", "number": 0}, files=files)
         pending.count, pending.variables = 1, {}
         self.checkpoints.enqueue(pending, soon=files is not None, logged=True)  # nothing is lost with it
 
     def _pending(self, guest: Captured, trigger: str, *, serial: int | None = None, **details: Any) -> Pending:
         from wasm_kernel.sessions.checkpoints import Pending
 
-        details = {"metadata": {}, **details}
-        pending = Pending(self.live.recorder, guest, trigger, self.count, self.variables, **details)
+        pending = Pending(self.live.recorder, guest, trigger, self.count, self.variables, **{"metadata": {}, **details})
         pending.written.add_done_callback(partial(self._was_written, self._serial if serial is None else serial))
         return pending
 
@@ -335,7 +334,7 @@ class SessionRuntime(GuestAccess):
                 return False
             await asyncio.to_thread(sandbox.release)
             self._released = last.snapshot_id
-            return True
+        return True
 
     async def _before_turn(self) -> None:
         """Restore the guest's memory if it was released."""
@@ -374,6 +373,7 @@ class SessionRuntime(GuestAccess):
 
         The session itself stays open; its opener closes it.
         """
+        self._metadata.write()
         if restarting:
             self.live.note(fresh_start=True)
         with contextlib.suppress(WasmKernelError, OSError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,21 @@ if TYPE_CHECKING:
 _MAX_ERROR = 300  # characters of an error that the metadata keeps
 
 
+@dataclass(frozen=True)
+class Ran:
+    """What the metadata says of one execution: when it ended, the fuel it took, and what went wrong."""
+
+    at: datetime
+    fuel: int | None
+    error: str | None
+
+    @classmethod
+    def of(cls, result: SandboxResult) -> Ran:
+        """An execution that has just ended."""
+        failed = not result.success and result.outcome.kind is not OutcomeKind.EXIT
+        return cls(datetime.now(UTC), result.fuel_consumed, _error_text(result) if failed else None)
+
+
 class LiveSession:
     """A session in use by this process, shared by every handle on it; closed with the last."""
 
@@ -48,6 +63,7 @@ class LiveSession:
         self._keeper = RecordKeeper(folder)
         self._handles = 0
         self._guard = threading.Lock()
+        self._record_guard = threading.Lock()  # held while the metadata is read, changed and written
         self._recorder: Recorder | None = None
         logs = self.root / STATE_FOLDER / LOGS / session_id
         self.cell_log = CellLog(logs, image.parts().base.key)
@@ -129,7 +145,7 @@ class LiveSession:
 
     def note(self, **extra: Any) -> None:
         """Add fields to the session's metadata."""
-        with contextlib.suppress(OSError, BadRecord):
+        with contextlib.suppress(OSError, BadRecord), self._record_guard:
             record = read_record(self.folder)
             if record is not None:
                 self._keeper.replace(record.touched(datetime.now(UTC), **extra))
@@ -146,9 +162,13 @@ class LiveSession:
         told = {name: limits.current(self.policy, name) for name in ("disk", "file", "files")}
         self._lock.tell(limits=told, scratch=str(self.sandbox.scratch))
 
-    def refresh(self, result: SandboxResult, logger: SandboxLogger) -> None:
-        """Record that code ran. Never fails the execution; a session without metadata stays without."""
+    def refresh(self, ran: Sequence[Ran], logger: SandboxLogger) -> None:
+        """Record what ran. Never fails the execution; a session without metadata stays without."""
         self._lock.tell_again()
+        with self._record_guard:
+            self._refresh(ran, logger)
+
+    def _refresh(self, ran: Sequence[Ran], logger: SandboxLogger) -> None:
         try:
             record = read_record(self.folder)
         except BadRecord as e:
@@ -158,12 +178,14 @@ class LiveSession:
             return
         now = datetime.now(UTC)
         count = record.extra.get("execution_count")
-        extra: dict[str, Any] = {"execution_count": (count if isinstance(count, int) else 0) + 1}
-        if result.fuel_consumed is not None:
+        extra: dict[str, Any] = {"execution_count": (count if isinstance(count, int) else 0) + len(ran)}
+        consumed = [one.fuel for one in ran if one.fuel is not None]
+        if consumed:
             fuel = record.extra.get("total_fuel_consumed")
-            extra["total_fuel_consumed"] = (fuel if isinstance(fuel, int) else 0) + result.fuel_consumed
-        if not result.success and result.outcome.kind is not OutcomeKind.EXIT:
-            extra |= {"last_error_at": format_time(now), "last_error": _error_text(result)}
+            extra["total_fuel_consumed"] = (fuel if isinstance(fuel, int) else 0) + sum(consumed)
+        failed = [one for one in ran if one.error is not None]
+        if failed:
+            extra |= {"last_error_at": format_time(failed[-1].at), "last_error": failed[-1].error}
         newer = record.touched(now, **extra)
         try:
             self._keeper.replace(newer)
@@ -205,7 +227,7 @@ class SessionSandbox(BaseSandbox):
         if not self._leave.alive:
             raise SandboxClosed("this sandbox is closed; use get_session_sandbox() to open the session again")
         result = super().execute(code, on_event=on_event, on_input=on_input)
-        self._live.refresh(result, self._logger)
+        self._live.refresh([Ran.of(result)], self._logger)
         return replace(result, metadata={**result.metadata, "session_id": self.session_id})
 
     def close(self) -> None:

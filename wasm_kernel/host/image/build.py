@@ -20,7 +20,7 @@ from wasm_kernel.host.image.boot import Boot
 from wasm_kernel.host.image.cache import Entry, build_lock, private_root
 from wasm_kernel.host.image.immortal_objects import make_immortal
 from wasm_kernel.host.image.wasmfile import add_exports
-from wasm_kernel.host.runtime import engine, interposer
+from wasm_kernel.host.runtime import engine, interposer, page_keeper
 from wasm_kernel.host.runtime.instance import ADDED_EXPORTS
 
 _WARM_PARTS = (
@@ -183,7 +183,8 @@ class Builder:
         return {"wasmtime": engine.version(), "cpu": image.cpu()}
 
     def _filter(self, folder: Path, *, metered: bool) -> dict[str, Any]:
-        for name, code in interposer.compile_all(engine.engine(metered)).items():
+        eng = engine.engine(metered)
+        for name, code in (interposer.compile_all(eng) | page_keeper.compile_all(eng)).items():
             (folder / f"{name}.cwasm").write_bytes(code)
         return {"wasmtime": engine.version()}
 

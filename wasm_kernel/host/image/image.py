@@ -28,7 +28,7 @@ from wasm_kernel.host import administrator
 from wasm_kernel.host.image import cache
 from wasm_kernel.host.image.cache import Entry
 from wasm_kernel.host.image.library import DATA, SITE_PACKAGES, STANDARD_SHA256
-from wasm_kernel.host.runtime import engine, interposer
+from wasm_kernel.host.runtime import engine, interposer, page_keeper
 from wasm_kernel.host.runtime.base_memory import BaseMemory
 from wasm_kernel.host.runtime.engine import Engine, Module, Mount
 from wasm_kernel.host.runtime.instance import ADDED_EXPORTS, AtRest
@@ -105,7 +105,7 @@ def parts() -> Parts:
     module = _key("runtime", RUNTIME_SHA256, ADDED_EXPORTS)
     library = _key("library", module, sources_lock_text(), DATA, STANDARD_SHA256)
     site = _key("site", lock_text(), module)
-    texts = {name: text() for name, text in interposer.TEXTS.items()}
+    texts = {name: text() for name, text in (interposer.TEXTS | page_keeper.TEXTS).items()}
     settings = [engine.version(), cpu(), engine.WASM_STACK]
     sources = {name: hashlib.sha256(data).hexdigest() for name, data in guest_sources().items()}
     return Parts(
@@ -173,7 +173,7 @@ def load_modules(which: Parts, *, metered: bool) -> tuple[Engine, dict[str, Modu
         raise ImageMissing("this flavour is not built yet; run `wasm-kernel image build --metered`")
     eng = engine.engine(metered)
     modules = {"guest": _load(eng, code, "guest")}
-    modules.update({name: _load(eng, filters, name) for name in interposer.TEXTS})
+    modules.update({name: _load(eng, filters, name) for name in interposer.TEXTS | page_keeper.TEXTS})
     return eng, modules
 
 

@@ -35,6 +35,7 @@ THREAD_STACK = WASM_STACK + (4 << 20)  # the rest is for what runs below and bet
 NO_DEADLINE = 1 << 62
 WASI = "wasi_snapshot_preview1"
 PAGE = 65536
+_MOST_PAGES = 65536  # of a linear memory
 
 _CAUSES = {
     wasmtime.TrapCode.STACK_OVERFLOW: TrapCause.STACK_OVERFLOW,
@@ -262,6 +263,11 @@ class Store:
         trapped.__cause__ = failure
         return trapped
 
+    def new_memory(self, size: int) -> Any:
+        """A linear memory of the host's own, of at least ``size`` bytes; it may grow. It is no guest's."""
+        pages = -(-size // PAGE)
+        return wasmtime.Memory(self.raw, wasmtime.MemoryType(wasmtime.Limits(pages, _MOST_PAGES)))
+
     def memory_address(self, memory: Any) -> int:
         """Where a linear memory begins in this process."""
         return ctypes.addressof(memory.data_ptr(self.raw).contents)
@@ -278,7 +284,7 @@ class Store:
 
     def limit_memory(self, most: int) -> None:
         """Let no memory grow beyond this."""
-        self.raw.set_limits(memory_size=most, instances=8, memories=4, tables=16, table_elements=1 << 20)
+        self.raw.set_limits(memory_size=most, instances=8, memories=8, tables=16, table_elements=1 << 20)
 
     def get_global(self, item: Any) -> int:
         """An exported global's value."""

@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 
 from wasm_kernel.errors import SandboxError
 from wasm_kernel.guest import wire
+from wasm_kernel.host.runtime import pagescan
 from wasm_kernel.host.runtime.engine import Engine, Module, Mount, Stop, Store, Trapped
 from wasm_kernel.host.runtime.interposer import Callbacks, Interposer
 from wasm_kernel.host.runtime.journal import OpenFile
 from wasm_kernel.host.runtime.listing import list_folder
 from wasm_kernel.host.runtime.memory import CHUNK, GuestMemory
+from wasm_kernel.host.runtime.page_keeper import PageKeeper
 from wasm_kernel.host.runtime.run import SIGINT, Run
 
 # Functions of CPython's that the runtime does not export and we need.
@@ -90,6 +92,8 @@ class Instance:
         self._most = limits.memory_bytes
         self._engine = engine
         self._run: Run | None = None
+        self._keeper: PageKeeper | None = None
+        self._keeper_module = modules.get("keeper")
         self.store = store = Store(engine, mounts, ["python"], env, limits.memory_bytes)
         try:
             callbacks = Callbacks(
@@ -194,7 +198,14 @@ class Instance:
 
         ``most``: None, and nothing is kept, if more bytes than these may have changed.
         """
-        return self.rest() if self._memory.keep(*self.memory_span, most) else None
+        self.store.set_epoch_deadline(_ALL)
+        return self.rest() if self._memory.keep(*self.memory_span, most, self._page_keeper()) else None
+
+    def _page_keeper(self) -> PageKeeper | None:
+        """Made when it is first needed: a guest that runs one cell and is gone needs none."""
+        if self._keeper is None and self._keeper_module is not None and pagescan.can_scan:
+            self._keeper = PageKeeper(self.store, self._keeper_module, self._linear, self._memory.base)
+        return self._keeper
 
     def rest(self) -> AtRest:
         """What belongs to the memory: open files and the clock."""
@@ -221,6 +232,7 @@ class Instance:
 
     def close(self) -> None:
         """Give back its memory, files and callbacks."""
+        self._keeper = None
         self.store.close()
 
     def bump(self) -> None:

@@ -29,13 +29,14 @@ from __future__ import annotations
 import ctypes
 import heapq
 import itertools
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 
 from wasm_kernel.errors import BadSnapshot
 from wasm_kernel.host.runtime import page_delta, pagescan
 from wasm_kernel.host.runtime.base_memory import BaseMemory, EmptyBase
 from wasm_kernel.host.runtime.mappings import Mappings
 from wasm_kernel.host.runtime.overlay import COPIED, ELSEWHERE, MAPPED, ZEROS, Overlay, differing
+from wasm_kernel.host.runtime.page_keeper import LONG, VERY_LONG, PageKeeper
 from wasm_kernel.host.runtime.pages import (
     CHUNK,
     PAGE,
@@ -46,16 +47,14 @@ from wasm_kernel.host.runtime.pages import (
     map_over,
     memcmp_at_once,
     memmove,
-    only_zeros,
+    parts_by_zeros,
     punch_hole,
     write_memory,
 )
-from wasm_kernel.host.runtime.pending_pages import CapturedMemory, Part, PendingPages
+from wasm_kernel.host.runtime.pending_pages import CapturedMemory, Part, captured_memory
 
 __all__ = ["CHUNK", "PAGES", "CapturedMemory", "GuestMemory", "Part", "Span"]
 
-_LONG = CHUNK  # stretches from this length on are mapped when they are new
-_VERY_LONG = 16 * CHUNK  # and from this length on whenever they are written again
 _HUGE = 256 * CHUNK  # from this length on in any case: a memory has room for few, and each may replace many mappings
 _REST_AFTER = 16  # keeps, before it is looked which private pages rest unchanged
 _WORTH_MAPPING = 8  # pages: fewer are copied faster than they are mapped
@@ -73,7 +72,7 @@ class GuestMemory:
         self._keeps = self._rested = 0
         self._just_changed: set[int] = set()  # by the last keep(), single pages only
         self._changed: set[int] = set()  # pages that may differ from what the last capture() gave
-        self._unlogged: set[int] = set()  # pages that may differ from what the last delta() gave
+        self._unlogged = page_delta.Unlogged()
 
     def attach(self, address: int) -> None:
         """Lay the state over a fresh instance's memory of at least `size` bytes."""
@@ -98,11 +97,38 @@ class GuestMemory:
         for first, last in overlay.stretches(COPIED):
             ctypes.memmove(address + first * PAGE, overlay.view + first * PAGE, (last - first) * PAGE)
 
-    def keep(self, address: int, size: int, most: int | None = None) -> bool:
+    def keep(self, address: int, size: int, most: int | None = None, keeper: PageKeeper | None = None) -> bool:
         """Bring the overlay up to date with what the guest wrote since the last time.
 
-        ``most``: only if no more bytes than these may have changed. Whether it is up to date.
+        ``most``: for the log, and only if no more bytes than these may have changed. Whether it is up to date.
         """
+        total = keeper.scan(address, size) if keeper is not None else None
+        if keeper is None or total is None:
+            return self._keep_in_python(address, size, most)
+        if most is not None and total > most:
+            return False
+        self._mappings.begin()
+        with self._overlay.lock:
+            self._overlay.make_room(size)
+            pages = keeper.compare(self._overlay, size)
+            if pages is not None:
+                self._keeps += 1
+                self._just_changed = set(pages)
+                changes, undo = keeper.encode()
+                if most is None:
+                    self._unlogged.add(pages)
+                else:
+                    self._unlogged.spell(pages, changes)
+                self._changed |= self._just_changed
+                self._overlay.changing(self._just_changed, undo)
+                keeper.copy(self._overlay)
+                self._keep_long(address, size, keeper.long())
+                self.size = size
+                return True
+        return self._keep_in_python(address, size, most)
+
+    def _keep_in_python(self, address: int, size: int, most: int | None) -> bool:
+        """The same where the system does not tell enough, and for more pages than the keeper takes."""
         written = self.written(address, size)
         if most is not None and sum(end - start for start, end in written) > most:
             return False
@@ -116,13 +142,13 @@ class GuestMemory:
     def _keep(self, address: int, size: int, written: list[Span]) -> None:
         self._keeps += 1
         memcmp, to_view = memcmp_at_once, self._overlay.view - address
-        states, change = self._overlay.states, self._change
+        states = self._overlay.states
         long: list[Span] = []
         single: list[int] = []
         for start, end in written:
             first, last = (start - address) // PAGE, (end - address) // PAGE
             known = ELSEWHERE not in states[first:last]
-            if end - start >= (_VERY_LONG if known else _LONG):
+            if end - start >= (VERY_LONG if known else LONG):
                 long.append((start, end))
             elif known and memcmp(start, start + to_view, end - start) == 0:
                 continue
@@ -133,13 +159,16 @@ class GuestMemory:
                     if not states[page] or memcmp(at, at + to_view, PAGE):
                         single.append(page)
         self._just_changed = set(single)
-        change(single)
+        self._change(self._just_changed)
         for page in single:
             at = address + page * PAGE
             memmove(at + to_view, at, PAGE)
             if states[page] != MAPPED:
                 states[page] = COPIED
-        for start, end in long:
+        self._keep_long(address, size, long)
+
+    def _keep_long(self, address: int, size: int, stretches: list[Span]) -> None:
+        for start, end in stretches:
             if end - start >= _HUGE or self._mappings.take(address, size):
                 self._map_stretch(address, start - address, end - address)
             else:
@@ -175,15 +204,11 @@ class GuestMemory:
         map_over(address + first * PAGE, (last - first) * PAGE, overlay.fd, first * PAGE)
 
     def _change(self, pages: Iterable[int]) -> None:
-        """These pages of the overlay are about to change: what is still to be read is put aside."""
+        """These pages of the overlay are about to change."""
         pages = set(pages)
         self._changed |= pages
-        self._unlogged |= pages
-        overlay = self._overlay
-        for reader in overlay.readers:
-            for page in (wanted := reader.unread & pages):
-                reader.aside[page] = overlay.page(page)
-            reader.unread -= wanted
+        self._unlogged.add(pages)
+        self._overlay.changing(pages)
 
     def forget(self, address: int, size: int, stretches: Iterable[Span]) -> None:
         """Make stretches of a live memory zeros, which take no room; nobody needs what was there."""
@@ -206,7 +231,7 @@ class GuestMemory:
     def _map_stretch(self, address: int, start: int, end: int) -> None:
         """Copy a stretch to the overlay and map it from there, which drops the private copies."""
         overlay = self._overlay
-        for at, until, zeros in _parts(address, start, end):
+        for at, until, zeros in parts_by_zeros(address, start, end):
             pages = range(at // PAGE, until // PAGE)
             if zeros and overlay.are_zeros(pages):
                 continue
@@ -256,21 +281,7 @@ class GuestMemory:
             there = self._overlay.stretches(ELSEWHERE, other=True)
             pages = [page for first, last in there for page in range(first, last)]
         self._changed = set()
-        by_chunk: dict[int, list[int]] = {}
-        for page in sorted(pages):
-            by_chunk.setdefault(page // PAGES, []).append(page)
-        whole: list[int] = []
-        single: list[int] = []
-        for number, touched in by_chunk.items():
-            if len(touched) > PAGES // 2:
-                whole.append(number)
-            elif number in split and not everything:
-                single += touched
-            else:
-                single += range(number * PAGES, (number + 1) * PAGES)
-        wanted = {page for number in whole for page in range(number * PAGES, (number + 1) * PAGES)}.union(single)
-        later = PendingPages(self._overlay, self.base, wanted)
-        return CapturedMemory(self.size, everything, [(n, later) for n in whole], [(n, later) for n in single])
+        return captured_memory(self._overlay, self.base, self.size, pages, () if everything else split, everything)
 
     def load(self, size: int, stretches: Iterable[Span]) -> list[memoryview]:
         """Make this the memory of a snapshot: the caller fills a view for each stretch of pages [first, last).
@@ -315,19 +326,20 @@ class GuestMemory:
                 overlay.states[page] = ELSEWHERE
             overlay.states[beyond.start :] = bytes(len(beyond))
         self.size = size
-        self._changed, self._unlogged = set(), set()
+        self._changed = set()
+        self._unlogged.clear()
 
     # ---- the log of cells
 
     @property
     def delta_bytes(self) -> int:
         """How large `delta` is at most."""
-        return len(self._unlogged) * (PAGE + page_delta.ENTRY.size)
+        return self._unlogged.size
 
     def delta(self) -> bytes:
         """What changed between the last `logged()` and the last `keep()`, for `replay`."""
         with self._overlay.lock:
-            return page_delta.whole_pages(sorted(self._unlogged), self._content)
+            return self._unlogged.delta(self._content)
 
     def _content(self, page: int) -> bytes | None:
         """A page as it is kept; None: zeros."""
@@ -338,7 +350,7 @@ class GuestMemory:
 
     def logged(self) -> None:
         """What `delta` gave is in the log, or the log begins with the memory as it is now."""
-        self._unlogged = set()
+        self._unlogged.clear()
 
     def replay(self, size: int, delta: bytes | memoryview) -> None:
         """Apply a `delta` of another memory that was what this one is. `BadSnapshot` if it cannot be one.
@@ -355,7 +367,7 @@ class GuestMemory:
             for page, lines, data in found:
                 self._replay_page(page, lines, data)
         self.size = size
-        self._unlogged = set()
+        self._unlogged.clear()
 
     def _replay_page(self, page: int, lines: int, data: memoryview) -> None:
         overlay, at = self._overlay, page * PAGE
@@ -374,11 +386,3 @@ class GuestMemory:
         """Release the overlay, unless a capture still reads it. No instance may still be attached."""
         self._overlay = Overlay()
         self._mappings.begin(anew=True)
-
-
-def _parts(address: int, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    """A stretch in parts, and whether each holds only zeros."""
-    pieces = [(at, min(at + CHUNK, end)) for at in range(start, end, CHUNK)]
-    for zeros, some in itertools.groupby(pieces, lambda piece: only_zeros(address + piece[0], piece[1] - piece[0])):
-        first, *others = some
-        yield first[0], (others[-1] if others else first)[1], zeros

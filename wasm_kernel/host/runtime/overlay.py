@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 import os
 import re
@@ -12,6 +13,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from wasm_kernel.host.runtime import page_delta
 from wasm_kernel.host.runtime.base_memory import BaseMemory, EmptyBase
 from wasm_kernel.host.runtime.pages import CHUNK, PAGE, PROT_RW, Span, differ, map_file, unmap
 
@@ -21,14 +23,32 @@ COPIED = 1  # in it, and private in the live memory
 MAPPED = 2  # in it, and mapped from it
 ZEROS = 3  # the same, and a hole: reading it there would fill it
 _ZERO_PAGE = bytes(PAGE)
+_MOST_PAGES = 1 << 20  # of a memory
 
 
 class PageReader:
-    """Somebody who still has to read pages as they are now: whoever changes one puts it aside first."""
+    """Somebody who still has to read pages as they were at a moment: whoever changes one tells how to undo that."""
 
-    def __init__(self, pages: Iterable[int]) -> None:
+    def __init__(self, pages: Iterable[int], moment: int) -> None:
         self.unread = set(pages)
-        self.aside: dict[int, bytes | None] = {}
+        self.moment = moment
+
+
+class _Change:
+    """How to undo a change: the pages as they were before (None: not in the overlay), or some of their lines."""
+
+    def __init__(self, moment: int, pages: dict[int, bytes | None], lines: bytes) -> None:
+        self.moment, self._lines = moment, lines
+        self._before: dict[int, bytes | tuple[int, memoryview] | None] = {**pages}
+
+    @property
+    def before(self) -> dict[int, bytes | tuple[int, memoryview] | None]:
+        """What was there, by page."""
+        if self._lines:
+            known = page_delta.entries(self._lines, _MOST_PAGES)
+            self._before |= {page: (lines, data) for page, lines, data in known}
+            self._lines = b""
+        return self._before
 
 
 class Overlay:
@@ -41,6 +61,44 @@ class Overlay:
         self.states = bytearray()  # what is known of each page
         self.lock = threading.Lock()  # held while pages change, and while one is read later
         self.readers: weakref.WeakSet[PageReader] = weakref.WeakSet()
+        self.moment = 0  # how often pages changed
+        self._changes: list[_Change] = []  # that somebody may have to undo, the oldest first
+
+    def changing(self, pages: set[int], undo: bytes = b"") -> None:
+        """These pages are about to change. ``undo``: what undoes that, if it is known; `lock` is held."""
+        self.moment += 1
+        waiting = [reader for reader in self.readers if reader.unread]
+        oldest = min((reader.moment for reader in waiting), default=self.moment)
+        while self._changes and self._changes[0].moment <= oldest:
+            del self._changes[0]
+        if undo and waiting:
+            self._changes.append(_Change(self.moment, {}, undo))
+        elif waiting:
+            wanted = set().union(*(reader.unread & pages for reader in waiting))
+            if wanted:
+                self._changes.append(_Change(self.moment, {page: self.page(page) for page in wanted}, b""))
+
+    def pages_at(self, pages: Iterable[int], moment: int) -> dict[int, bytes | None]:
+        """What pages held at a moment; None: they were not in the overlay. `lock` is held."""
+        found = {page: self.page(page) for page in pages}
+        for change in reversed(self._changes):
+            if change.moment <= moment:
+                break
+            for page in change.before.keys() & found.keys():
+                before = change.before[page]
+                if isinstance(before, tuple):
+                    whole = bytearray(found[page] or _ZERO_PAGE)
+                    page_delta.lay_lines(memoryview(whole), *before)
+                    found[page] = bytes(whole)
+                else:
+                    found[page] = before
+        return found
+
+    def has_changed(self, pages: Iterable[int], moment: int) -> bool:
+        """Whether any of these pages changed since a moment. `lock` is held."""
+        pages = set(pages)
+        later = itertools.takewhile(lambda change: change.moment > moment, reversed(self._changes))
+        return any(not pages.isdisjoint(change.before) for change in later)
 
     def make_room(self, size: int) -> None:
         """Let the file and its view reach to the memory's end."""

@@ -19,6 +19,37 @@ WHOLE = (1 << 64) - 1
 Entry = tuple[int, int, memoryview]  # a page, the map of its lines, and those lines
 
 
+class Unlogged:
+    """What of a memory is not in the log yet: numbers of pages, and changes that are spelled already."""
+
+    def __init__(self) -> None:
+        self._pages: set[int] = set()
+        self._spelled, self._spelled_pages = b"", list[int]()
+
+    @property
+    def size(self) -> int:
+        """How large the delta is at most."""
+        return len(self._spelled) + len(self._pages) * (PAGE + ENTRY.size)
+
+    def add(self, pages: Iterable[int]) -> None:
+        """These have changed."""
+        self._pages.update(pages)
+
+    def spell(self, pages: list[int], changes: bytes) -> None:
+        """These have changed in this way, since they were last kept."""
+        self._pages.update(self._spelled_pages)  # of an earlier time, which nobody took
+        self._spelled, self._spelled_pages = changes, pages
+
+    def delta(self, content: Callable[[int], bytes | None]) -> bytes:
+        """All of it. ``content``: what a page holds now; None: zeros."""
+        return self._spelled + whole_pages(sorted(self._pages), content) if self._pages else self._spelled
+
+    def clear(self) -> None:
+        """The log has it, or it begins with the memory as it is now."""
+        self._pages.clear()
+        self._spelled, self._spelled_pages = b"", []
+
+
 def whole_pages(pages: Iterable[int], content: Callable[[int], bytes | None]) -> bytes:
     """A delta of whole pages. ``content``: what a page holds now; None: zeros."""
     parts: list[bytes] = []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 import os
+from collections.abc import Iterator
 
 CHUNK = 65536
 PAGE = mmap.PAGESIZE
@@ -36,6 +38,13 @@ def map_over(address: int, length: int, fd: int, offset: int) -> None:
     at = _libc.mmap(address, length, PROT_RW, mmap.MAP_PRIVATE | _MAP_FIXED, fd, offset)
     if at != address:
         raise OSError(ctypes.get_errno(), f"mmap of {length} bytes of guest memory failed")
+
+
+def map_shared_over(address: int, length: int, fd: int) -> None:
+    """Lay a file's bytes over memory; what is written there is written to the file."""
+    at = _libc.mmap(address, length, PROT_RW, mmap.MAP_SHARED | _MAP_FIXED, fd, 0)
+    if at != address:
+        raise OSError(ctypes.get_errno(), f"mmap of {length} bytes failed")
 
 
 def map_file(fd: int, size: int, protection: int, flags: int) -> int:
@@ -71,6 +80,14 @@ def differ(address: int, other: int, length: int) -> bool:
 def only_zeros(address: int, length: int) -> bool:
     """Whether a stretch of pages holds nothing but zeros."""
     return not any(ctypes.string_at(address, 16)) and not differ(address, address + 16, length - 16)
+
+
+def parts_by_zeros(address: int, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+    """A stretch of a memory in parts, and whether each holds only zeros."""
+    pieces = [(at, min(at + CHUNK, end)) for at in range(start, end, CHUNK)]
+    for zeros, some in itertools.groupby(pieces, lambda piece: only_zeros(address + piece[0], piece[1] - piece[0])):
+        first, *others = some
+        yield first[0], (others[-1] if others else first)[1], zeros
 
 
 def punch_hole(fd: int, start: int, length: int) -> bool:

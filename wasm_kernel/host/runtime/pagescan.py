@@ -59,16 +59,9 @@ def scan(address: int, size: int) -> list[Span]:
     """By `PAGEMAP_SCAN`, in one call for every 2,048 spans."""
     regions = (ctypes.c_uint64 * (3 * _REGIONS))()
     start, end = address, address + size
-    fd = _pagemap_of_this_process()
     spans: list[Span] = []
     while start < end:
-        request = bytearray(
-            _SCAN.pack(
-                _SCAN.size, 0, start, end, 0, ctypes.addressof(regions), _REGIONS, 0,
-                _IS_FILE | _IS_ZERO, _IS_FILE | _IS_ZERO, _IS_PRESENT | _IS_SWAPPED, _IS_PRESENT,
-            )
-        )  # fmt: skip
-        found = fcntl.ioctl(fd, _PAGEMAP_SCAN, request)
+        found = _scan(ctypes.addressof(regions), _REGIONS, start, end)
         words = regions[: 3 * found]
         spans += zip(words[0::3], words[1::3], strict=True)
         if found < _REGIONS:
@@ -77,6 +70,25 @@ def scan(address: int, size: int) -> list[Span]:
         # the last of these parts, even when it came to the end: all from there on would be found twice.
         start = spans[-1][1]
     return spans
+
+
+def scan_into(regions: int, most: int, address: int, size: int) -> int | None:
+    """By `PAGEMAP_SCAN`, written to memory as the kernel does it: three words for each span; how many there are.
+
+    None: more than ``most``.
+    """
+    found = _scan(regions, most, address, address + size)
+    return found if found < most else None
+
+
+def _scan(regions: int, most: int, start: int, end: int) -> int:
+    request = bytearray(
+        _SCAN.pack(
+            _SCAN.size, 0, start, end, 0, regions, most, 0,
+            _IS_FILE | _IS_ZERO, _IS_FILE | _IS_ZERO, _IS_PRESENT | _IS_SWAPPED, _IS_PRESENT,
+        )
+    )  # fmt: skip
+    return int(fcntl.ioctl(_pagemap_of_this_process(), _PAGEMAP_SCAN, request))
 
 
 def read_pagemap(address: int, size: int) -> list[Span]:

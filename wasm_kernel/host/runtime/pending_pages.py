@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from wasm_kernel.host.runtime.base_memory import BaseMemory, EmptyBase
@@ -52,34 +52,32 @@ class PendingPages(PageReader):
     """Reads pages as they were at a capture, even if the overlay has changed since."""
 
     def __init__(self, overlay: Overlay, base: BaseMemory | EmptyBase, pages: Iterable[int]) -> None:
-        super().__init__(pages)
+        super().__init__(pages, overlay.moment)
         self._overlay, self._base = overlay, base
         overlay.readers.add(self)
 
     def read(self, first: int, count: int) -> bytes | None:
         """Read a stretch of pages, once. None: they are as in the base, or zeros beyond it."""
-        overlay, aside = self._overlay, self.aside
+        overlay = self._overlay
         numbers = range(first, first + count)
         with overlay.lock:
-            self.unread.difference_update(numbers)
-            if overlay.has(first, count) and aside.keys().isdisjoint(numbers):
+            if overlay.has(first, count) and not overlay.has_changed(numbers, self.moment):
                 content = ctypes.string_at(overlay.view + first * PAGE, count * PAGE)
             else:
-                found = [aside.pop(page) if page in aside else overlay.page(page) for page in numbers]
-                if not any(found):
-                    return None
-                content = b"".join(part or self._of_base(page, 1) for page, part in zip(numbers, found, strict=True))
+                found = overlay.pages_at(numbers, self.moment)
+                content = b"".join(found[page] or self._of_base(page, 1) for page in numbers)
+            self.unread.difference_update(numbers)
         return None if content == self._of_base(first, count) else content
 
     def read_each(self, pages: Sequence[int]) -> list[bytes | None]:
         """Single pages, as `read` gives them, in less time."""
-        overlay, aside = self._overlay, self.aside
+        overlay = self._overlay
         with overlay.lock:
+            found = overlay.pages_at(pages, self.moment)
             self.unread.difference_update(pages)
-            found = [aside.pop(page) if page in aside else overlay.page(page) for page in pages]
         return [
             None if content is None or content == self._of_base(page, 1) else content
-            for page, content in zip(pages, found, strict=True)
+            for page, content in ((page, found[page]) for page in pages)
         ]
 
     def _of_base(self, page: int, count: int) -> bytes:
@@ -88,3 +86,29 @@ class PendingPages(PageReader):
         if there == length:
             return ctypes.string_at(self._base.view + start, length)
         return (ctypes.string_at(self._base.view + start, there) if there > 0 else b"").ljust(length, b"\0")
+
+
+def captured_memory(
+    overlay: Overlay,
+    base: BaseMemory | EmptyBase,
+    size: int,
+    pages: Iterable[int],
+    split: Container[int],
+    everything: bool,
+) -> CapturedMemory:
+    """A capture of these pages. ``split``: numbers of chunks whose pages are known one by one."""
+    by_chunk: dict[int, list[int]] = {}
+    for page in sorted(pages):
+        by_chunk.setdefault(page // PAGES, []).append(page)
+    whole: list[int] = []
+    single: list[int] = []
+    for number, touched in by_chunk.items():
+        if len(touched) > PAGES // 2:
+            whole.append(number)
+        elif number in split:
+            single += touched
+        else:
+            single += range(number * PAGES, (number + 1) * PAGES)
+    wanted = {page for number in whole for page in range(number * PAGES, (number + 1) * PAGES)}.union(single)
+    later = PendingPages(overlay, base, wanted)
+    return CapturedMemory(size, everything, [(n, later) for n in whole], [(n, later) for n in single])

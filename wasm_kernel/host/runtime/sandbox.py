@@ -17,6 +17,7 @@ from wasm_kernel.host.runtime.guest_image import GuestImage
 from wasm_kernel.host.runtime.instance import AtRest
 from wasm_kernel.host.runtime.job_thread import Deliver, Job, JobThread, OnInput
 from wasm_kernel.host.runtime.live_guest import Captured, LiveGuest, Prepare, TurnDelta
+from wasm_kernel.host.runtime.memory import CapturedMemory
 from wasm_kernel.host.runtime.output_buffer import OnEvent, OutputBuffer
 from wasm_kernel.host.runtime.pages import give_back
 from wasm_kernel.model.outcome import SandboxResult
@@ -215,9 +216,10 @@ class Sandbox:
         return self._guest.image.memory.size
 
     @property
-    def base_rest(self) -> AtRest:
-        """The open files and the clock of a guest that has not run yet."""
-        return self._guest.image.rest
+    def beginning(self) -> Captured:
+        """A guest that has not run yet."""
+        image = self._guest.image
+        return Captured(CapturedMemory(image.memory.size, everything=True), image.rest, fresh=True)
 
     @property
     def scratch(self) -> Path:

@@ -210,8 +210,7 @@ class ChunkStore:
 
     def stored_bytes(self) -> int:
         """Bytes of chunks, manifests and logs of cells on the disk."""
-        groups = {group for group, _ in self.manifest_names()}
-        folders = [self._packs, *(self._manifests / group for group in groups), *(self.folder / "logs").glob("*")]
+        folders = [self._packs, *self._manifests.glob("*"), *(self.folder / "logs").glob("*")]
         return sum(collect.file_bytes(folder) for folder in folders)
 
     @contextlib.contextmanager

@@ -50,8 +50,11 @@ class Survey:
     records: dict[str, SessionRecord] = field(default_factory=dict)
 
 
-def survey(root: Path, *, named: bool = False, only: str | None = None) -> Survey:
-    """Look at every session below a root, or at one; named sessions, which are never pruned, only if asked."""
+def survey(root: Path, *, named: bool = False, only: str | None = None, measured: bool = True) -> Survey:
+    """Look at every session below a root, or at one; named sessions, which are never pruned, only if asked.
+
+    Without ``measured`` no session's files are looked at, only its metadata: all sizes are 0.
+    """
     live = locks.live_sessions(root) if only is None else {only} if locks.is_live(root, only) else set()
     mounted = removal.mounted_in(root)
     packages = f"{root}/{STATE_FOLDER}/{PACKAGES}"
@@ -60,14 +63,14 @@ def survey(root: Path, *, named: bool = False, only: str | None = None) -> Surve
     with os.scandir(root) as entries:
         for entry in entries:
             name = entry.name
-            if not is_session_id(name) or (only is not None and name != only):
+            if (only is not None and name != only) or not is_session_id(name):
                 continue
             if entry.is_symlink():
                 if named or is_uuid(name):
                     found.sessions.append(SessionFacts(name, None, problem="symlink"))
             elif entry.is_dir(follow_symlinks=False):
-                size, temporaries = _measure(entry.path)
-                if name in installed:
+                size, temporaries = _measure(entry.path) if measured else (0, [])
+                if name in installed and measured:
                     size += _measure(f"{packages}/{name}")[0]
                 if name not in live:
                     found.temporaries.extend(temporaries)
@@ -97,6 +100,11 @@ def _facts(
         return SessionFacts(name, None, size, live, "corrupted_metadata", stamp)
     records[name] = record
     return SessionFacts(name, record.updated_at, size, live, "mount_inside" if mounted else "", stamp)
+
+
+def session_bytes(root: Path, session_id: str) -> int:
+    """The size of a session: its files, and its packages."""
+    return sum(_measure(f"{root}/{place}{session_id}")[0] for place in ("", f"{STATE_FOLDER}/{PACKAGES}/"))
 
 
 def stamp_of(root: Path, session_id: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.records import SessionRecord, format_time, is_session_id
 from wasm_kernel.model.retention import SessionFacts
 from wasm_kernel.model.session_info import SessionInfo
-from wasm_kernel.sessions.inventory import existing_root, survey
+from wasm_kernel.sessions.inventory import existing_root, session_bytes, survey
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,26 @@ class SessionSummary:
         }
 
 
-def list_sessions(workspace_root: Path | str | None = None, *, only: str | None = None) -> list[SessionSummary]:
-    """Every session below a root, last used first; or only this one, if it exists."""
+def list_sessions(
+    workspace_root: Path | str | None = None, *, only: str | None = None, measured: bool = True
+) -> list[SessionSummary]:
+    """Every session below a root, last used first; or only this one, if it exists.
+
+    Without ``measured`` sizes and numbers of snapshots are 0, until `with_sizes`: of thousands, few are shown at once.
+    """
     root = existing_root(workspace_root)
-    seen = survey(root, named=True, only=only)
-    counts = snapshot_counts(root, only) if seen.sessions else {}
+    seen = survey(root, named=True, only=only, measured=measured)
+    counts = snapshot_counts(root, only) if seen.sessions and measured else {}
     found = [_summary(f, seen.records.get(f.session_id), counts.get(f.session_id, 0)) for f in seen.sessions]
     return sorted(found, key=lambda s: (s.updated_at is None, -(s.updated_at.timestamp() if s.updated_at else 0)))
+
+
+def with_sizes(root: Path, session: SessionSummary) -> SessionSummary:
+    """A session that was listed without its size and its number of snapshots, with both."""
+    if session.problem == "symlink":  # not followed
+        return session
+    count = snapshot_counts(root, session.session_id).get(session.session_id, 0)
+    return replace(session, size_bytes=session_bytes(root, session.session_id), snapshot_count=count)
 
 
 def snapshot_counts(root: Path, session_id: str | None = None) -> dict[str, int]:

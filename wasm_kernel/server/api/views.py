@@ -19,7 +19,7 @@ from wasm_kernel.model.session_info import SandboxInfo
 from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.server.api.openapi import MAX_IDLE, MAX_TITLE, STATES
 from wasm_kernel.server.api.values import holder, page, shallow
-from wasm_kernel.sessions.session_list import SessionSummary, list_sessions, snapshot_counts
+from wasm_kernel.sessions.session_list import SessionSummary, list_sessions, snapshot_counts, with_sizes
 from wasm_kernel.sessions.snapshots import list_snapshots
 
 _GIVEN = "given"  # in a snapshot's metadata: what the client gave, apart from our own
@@ -97,7 +97,7 @@ def sandboxes(root: Path, terms: Terms, living: Mapping[str, Living], query: Map
     fits, counts = _filter(query), snapshot_counts(root) if "deleted" in wanted else {}
     found: list[SessionSummary | SandboxInfo] = [
         summary
-        for summary in (list_sessions(root) if wanted - {"deleted"} and root.is_dir() else ())
+        for summary in (list_sessions(root, measured=False) if wanted - {"deleted"} and root.is_dir() else ())
         if _state(summary, living.get(summary.session_id)) in wanted
         and fits(summary.session_id, summary.title, summary.notebook, summary.updated_at)
     ]
@@ -111,7 +111,7 @@ def sandboxes(root: Path, terms: Terms, living: Mapping[str, Living], query: Map
 
     def shown(item: SessionSummary | SandboxInfo) -> SandboxInfo:
         if isinstance(item, SessionSummary):
-            return _shown(root, item, terms, living.get(item.session_id))
+            return _shown(root, with_sizes(root, item), terms, living.get(item.session_id))
         return item
 
     return page(found, query, shown)

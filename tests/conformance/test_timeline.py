@@ -253,6 +253,53 @@ def test_reset_is_fresh_and_can_be_undone(book: Start) -> None:
     assert kernel.ok("print(sum(x))").stdout == "4999950000\n"
 
 
+# ---- what is listed, and what it costs
+
+
+def test_the_list_of_snapshots_has_one_row_for_each_moment(book: Start) -> None:
+    kernel = book()
+    for n in range(1, 4):
+        kernel.ok(f"x = {n}")
+    kernel.ok("%session undo")
+    kernel.ok("x = 33")  # the third cell again
+    kernel.ok("%session snapshot good")
+    close(kernel)
+    kernel = book()
+    kernel.ok("x")
+    rows = shown(kernel.ok("%session snapshots")).splitlines()
+    moments = [re.split(r"\s{2,}", row)[1] for row in rows[2:]]
+    assert moments == [
+        "after cell [5] (now)",
+        "good",
+        "after cell [3]",
+        "after cell [3] (undone)",
+        "after cell [2]",
+        "after cell [1]",
+        "before the first cell",
+    ]
+    assert rows[0] == "7 snapshots"
+    assert rows[-1].endswith("nothing"), "before the first cell nothing is stored"
+    assert not any(re.search(r"\b0 (B|files)", row) for row in rows)
+
+
+def stored_by(kernel: Kernel, code: str) -> int:
+    """Bytes that the checkpoint of a cell added."""
+    number = kernel.ok(code).reply["execution_count"]
+    kernel.ok("%session snapshots")  # waits until it is written
+    (found,) = [s for s in list_snapshots(kernel.root) if s.metadata.get("number") == number]
+    return found.stored_bytes
+
+
+def test_what_was_freed_by_a_cell_or_a_look_is_not_stored(start: Start) -> None:
+    kernel = start()
+    kernel.ok("import random\na = [random.random() for i in range(700_000)]")
+    kernel.ok("x = 1")
+    look = {"code": "a", "cursor_pos": 1, "detail_level": 0}
+    assert kernel.ask("inspect_request", look)["found"]  # Shift-Tab: makes a text of 13 MB
+    assert stored_by(kernel, "x = 2") < 6_000_000
+    assert stored_by(kernel, "import os; len(os.urandom(20_000_000))") < 6_000_000
+
+
 # ---- coming back
 
 

@@ -1,6 +1,7 @@
 """What the user's variables are, in short: for the timeline and for comparing two snapshots."""
 
 import time
+from itertools import islice
 
 _MOST = 500
 _SECONDS = 0.005  # a person waits for this
@@ -41,7 +42,11 @@ def _hash(value):
 
 
 def _content(value):
-    """A number that changes when the content does, as far as a glance shows it."""
+    """A number that changes when the content does, as far as a glance shows it.
+
+    Only what is looked at is touched: whatever else is, its reference counts if nothing more, would be stored again
+    with the checkpoint of every cell.
+    """
     import zlib
 
     kind = type(value)
@@ -60,9 +65,9 @@ def _content(value):
             step = max(1, len(value) // 256)
             return zlib.crc32(" ".join([_item(v) for v in value[::step]]).encode())
         if kind is dict:
-            return zlib.crc32(" ".join(f"{_item(k)}:{_item(v)}" for k, v in list(value.items())[:256]).encode())
+            return zlib.crc32(" ".join(f"{_item(k)}:{_item(v)}" for k, v in islice(value.items(), 256)).encode())
         if kind in (set, frozenset):
-            return zlib.crc32(" ".join(sorted(_item(v) for v in list(value)[:256])).encode())
+            return zlib.crc32(" ".join(sorted(_item(v) for v in islice(value, 256))).encode())
         return zlib.crc32(value)
     except Exception:
         return 0

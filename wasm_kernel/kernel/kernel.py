@@ -25,6 +25,7 @@ from wasm_kernel.kernel.channels import Channels
 from wasm_kernel.kernel.comm_messages import CommMessages
 from wasm_kernel.kernel.current_session import CurrentSession, SessionSettings
 from wasm_kernel.kernel.guest_questions import GuestQuestions
+from wasm_kernel.kernel.host_remarks import HostRemarks
 from wasm_kernel.kernel.introspection import Introspection
 from wasm_kernel.kernel.magics.data_folder import DataFolder
 from wasm_kernel.kernel.magics.grants import Grants, forbidden
@@ -32,7 +33,6 @@ from wasm_kernel.kernel.messages import MessageLoop
 from wasm_kernel.kernel.notebook_session import NotebookSession
 from wasm_kernel.kernel.outputs import Outputs
 from wasm_kernel.kernel.questions import Person, Questions
-from wasm_kernel.model.outcome import GuestError
 from wasm_kernel.model.snapshot_retention import CheckpointRules
 from wasm_kernel.sessions.guest_access import Execution
 from wasm_kernel.sessions.opening import OpenedSession
@@ -104,6 +104,7 @@ class WasmKernel(MessageLoop):
         place.notes += self.granted.problems
         self.current = CurrentSession(place, opening, self._settings(place), self.log, self._moved_in, self._notice)
         self.data_folder = DataFolder(place, self.granted)
+        self._remarks = HostRemarks(self.publish, self.current)
         self._introspection = Introspection(self.current, self._outputs, self.busy_with)
         self._guest_questions = GuestQuestions(
             self._questions, self._replies, lambda: self._running, lambda: self.magics, self.log
@@ -140,7 +141,8 @@ class WasmKernel(MessageLoop):
         """The front ends have their reply: now take the checkpoint, before the next cell may begin."""
         runtime = self.current.runtime
         if runtime is not None:
-            await runtime.save_cell()
+            with self._remarks.while_storing(self.next_cell):
+                await runtime.save_cell()
         if self._leaving:
             self._terminate()
 
@@ -174,6 +176,7 @@ class WasmKernel(MessageLoop):
         runtime.on_question = partial(self._guest_questions.arrived, None, runtime.sandbox)
         self.granted.moved_in(runtime.live)
         self.data_folder.moved_in(runtime)
+        runtime.live.on_wait = lambda waits: self._remarks.waits_for_files(self._running, waits)
         self.trust_outputs(self.granted.trusted)
         self.forget_widgets()
         for line in self.current.place.news:  # for front ends that show what belongs to no cell
@@ -309,7 +312,7 @@ class WasmKernel(MessageLoop):
         if run.counts:  # before it runs: after a crash, this tells which cell was lost
             row = self.current.history.add(run.number, run.code, runs=True)
         async with runtime.guest:
-            self._tell_notes(run)
+            self._remarks.tell_notes(run)
             answers = partial(self._guest_questions.arrived, run, runtime.sandbox)
             shown = self._attribution.of(Request(run.parent, run.number, run.silent))
             cell = Execution(run.code, run.number, shown, options, answers, run.silent, row)
@@ -323,24 +326,8 @@ class WasmKernel(MessageLoop):
                 self._replies.show(run, await action())
         if self._magics is not None and not run.silent:
             self._replies.show(run, self._magics.after_cell(result))
-        if result.error is not None and result.error.name == "FileNotFoundError" and not run.silent:
-            await self._look_beside_notebook(run, result.error)
+        await self._remarks.explain(run, result.error)
         return self._replies.reply(run, result, runtime.sandbox.policy, self.current.place.maxima)
-
-    async def _look_beside_notebook(self, run: CellRun, error: GuestError) -> None:
-        from wasm_kernel.kernel import missing_file
-
-        found = await asyncio.to_thread(missing_file.told, self.current.place.folder, error)
-        if found is not None and not forbidden("add"):
-            self.publish(run.parent, "display_data", found)
-
-    def _tell_notes(self, run: CellRun) -> None:
-        if not run.silent:
-            news, self.current.place.news = self.current.place.news, []
-            for line in news:
-                self.publish(run.parent, "display_data", render.aside(line))
-            for note in self.current.place.told():
-                self.publish(run.parent, "stream", {"name": "stderr", "text": f"[wasm-kernel] {note}\n"})
 
     def _notice(self, *message: Any) -> None:
         """Publish what belongs to no cell, while none runs. Called on any thread."""
@@ -363,7 +350,7 @@ class WasmKernel(MessageLoop):
                 answer = await answer.afterwards()
             self._replies.show(run, answer)
         if self.current.runtime is not None:
-            self._tell_notes(run)
+            self._remarks.tell_notes(run)
         return {"status": "ok", "user_expressions": {}, "payload": []}
 
     # ---- completion, inspection, history

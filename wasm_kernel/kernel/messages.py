@@ -183,6 +183,11 @@ class MessageLoop(Kernel):
         if work is not None:  # answered during a cell; front ends show the last status they saw
             self._publish_status("busy", "shell", work)
 
+    def next_cell(self) -> Message | None:
+        """The first cell that waits for its turn."""
+        waiting = (message for _, message in self._waiting if message["header"]["msg_type"] == "execute_request")
+        return next(waiting, None)
+
     def _abort_queues(self, subshell_id: str | None = None) -> None:
         """After an error, abort the cells that arrived before its reply was sent, but not those sent after it."""
         for _, message in self._waiting:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -82,6 +82,19 @@ class Snapshot:
     def moved(self, **changes: Any) -> Snapshot:
         """The same with some fields changed."""
         return replace(self, **changes)
+
+
+def moment_of(snapshot: Snapshot, known: Mapping[str, Snapshot]) -> Snapshot:
+    """The moment that a person would call a snapshot by: itself, or the cell whose state it stores again.
+
+    After an undo, when a kernel ends or when it gives memory back, a state is stored that a cell has led to already.
+    """
+    here: Snapshot | None = snapshot
+    while here is not None and not here.label and "number" not in here.metadata:
+        if here.trigger not in ("checkpoint", "session_close"):
+            break
+        here = known.get(str(here.metadata.get("restored") or here.parent))
+    return here if here is not None else snapshot
 
 
 @dataclass(frozen=True)

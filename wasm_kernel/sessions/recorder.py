@@ -36,6 +36,7 @@ from wasm_kernel.sessions.unsaved_cell import open_file, saved_descriptor
 
 _PORTION = 8 << 20  # bytes of memory that are read before they are stored
 _MOST_PATCHED = 256 << 20  # bytes of memory held twice while a snapshot is restored
+_UNNOTICED = 1.0  # seconds of it that need no explanation
 _FILE_PATIENCE = 30.0  # seconds that a cell waits, before it changes a file, for that file to be saved
 
 
@@ -53,9 +54,11 @@ def read_snapshot(store: ChunkStore, session_id: str, snapshot_id: str) -> Manif
 class Recorder:
     """Snapshots of one session. `capture` is quick, while the guest is idle; `write` may follow on another thread."""
 
-    def __init__(self, root: Path, session_id: str, folder: Path, sandbox: Sandbox, log: CellLog) -> None:
+    def __init__(
+        self, root: Path, session_id: str, folder: Path, sandbox: Sandbox, log: CellLog, on_wait: Callable[[bool], None]
+    ) -> None:
         self.root, self.store, self.log = root, snapshot_store(root), log
-        self._session_id, self._folder, self._sandbox = session_id, folder, sandbox
+        self._session_id, self._folder, self._sandbox, self._on_wait = session_id, folder, sandbox, on_wait
         self._trees = (SavedTree("app", folder), SavedTree("tmp", sandbox.scratch))
         self._table: dict[int, tuple[bytes, ...]] = {}
         self._split: set[int] = set()  # chunks of the table that are stored page by page
@@ -111,7 +114,14 @@ class Recorder:
 
     def _wait_for_files(self) -> None:
         with self._saved:
-            self._saved.wait_for(lambda: self._unsaved == 0, _FILE_PATIENCE)
+            if self._saved.wait_for(lambda: self._unsaved == 0, _UNNOTICED):
+                return
+        self._on_wait(True)
+        try:
+            with self._saved:
+                self._saved.wait_for(lambda: self._unsaved == 0, _FILE_PATIENCE)
+        finally:
+            self._on_wait(False)
 
     def _files_are_saved(self) -> None:
         with self._saved:

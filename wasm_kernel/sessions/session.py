@@ -68,6 +68,7 @@ class LiveSession:
         logs = self.root / STATE_FOLDER / LOGS / session_id
         self.cell_log = CellLog(logs, image.parts().base.key)
         self.on_close: Callable[[], None] = lambda: None
+        self.on_wait: Callable[[bool], None] = lambda waits: None  # the guest waits to change a file, or no longer
 
     @property
     def root(self) -> Path:
@@ -80,7 +81,9 @@ class LiveSession:
         if self._recorder is None:
             from wasm_kernel.sessions.recorder import Recorder
 
-            self._recorder = Recorder(self.root, self.session_id, self.folder, self.sandbox, self.cell_log)
+            self._recorder = Recorder(
+                self.root, self.session_id, self.folder, self.sandbox, self.cell_log, lambda waits: self.on_wait(waits)
+            )
         return self._recorder
 
     @property

@@ -29,6 +29,11 @@ class Timeline:
         live = self._runtime.live
         return list_snapshots(live.root, live.session_id)
 
+    @property
+    def last(self) -> Snapshot | None:
+        """The snapshot of the current state, or of the one before the running cell."""
+        return self._runtime.live.recorder.last
+
     def behind(self, known: list[Snapshot]) -> set[str]:
         """The snapshots that led to the current state; the others were undone."""
         by_id = {s.snapshot_id: s for s in known}

@@ -33,7 +33,7 @@ from wasm_kernel.model.policy import ExecutionPolicy
 
 _REPLY_ROOM = 16 << 20  # a reply may be this much larger than display_max_bytes
 _SCRUB_SECONDS = 10.0
-_WORTH_SCRUBBING = 32 << 20  # bytes that changed: some of them may be free by now
+_WORTH_SCRUBBING = 8 << 20  # bytes that changed: some of them may be free by now
 _MOST_KEPT_FIRST = 32 << 20  # bytes that are looked at before a cell is answered; more are kept after that
 MOST_LOGGED = 16 << 20  # bytes of memory, changed by one cell, that its record in the log can have
 

@@ -13,7 +13,7 @@ from wasm_kernel.kernel.magics.answers import Answer, Message, Usage, none, say,
 from wasm_kernel.kernel.magics.host import Group
 from wasm_kernel.model.differences import compare_files, compare_variables
 from wasm_kernel.model.grants import legible
-from wasm_kernel.model.snapshots import Snapshot
+from wasm_kernel.model.snapshots import Snapshot, moment_of
 from wasm_kernel.model.units import format_age, format_duration, format_size
 
 
@@ -43,7 +43,9 @@ class HistoryMagics(Group):
         await self._host.ready(parent)
         await self._host.current.timeline.settled()
         found = await asyncio.to_thread(self._host.current.timeline.snapshots)
-        now = datetime.now(UTC)
+        known, now = {s.snapshot_id: s for s in found}, datetime.now(UTC)
+        behind, last = self._host.current.timeline.behind(found), self._host.current.timeline.last
+        here = moment_of(last, known).snapshot_id if last is not None else ""
         data = [
             {
                 "snapshot_id": s.snapshot_id,
@@ -55,19 +57,20 @@ class HistoryMagics(Group):
             }
             for s in found
         ]
+        moments = [s for s in found if moment_of(s, known) is s]
         rows = [
             (
                 render.code(s.snapshot_id[:8]),
-                s.label or _moment(s),
+                (s.label or _moment(s)) + _where(s, here, behind),
                 format_age((now - s.created_at).total_seconds()),
                 format_size(s.memory_bytes),
-                f"{render.counted(s.file_count, 'file')}, {format_size(s.file_bytes)}",
-                format_size(s.stored_bytes),
+                f"{render.counted(s.file_count, 'file')}, {format_size(s.file_bytes)}" if s.file_count else "none",
+                format_size(s.stored_bytes) if s.stored_bytes else "nothing",
             )
-            for s in found
+            for s in moments
         ]
-        header = ("snapshot", "", "taken", "memory", "files", "added to disk")
-        return table(data, header, rows, numbers=(3, 4, 5), caption=render.counted(len(found), "snapshot"))
+        header = ("snapshot", "moment", "taken", "memory", "files", "added to disk")
+        return table(data, header, rows, numbers=(3, 4, 5), caption=render.counted(len(rows), "snapshot"))
 
     async def session_restore(self, words: list[str], parent: Message) -> Answer:
         """Go back to a snapshot: variables and files."""
@@ -230,6 +233,14 @@ def _moment(snapshot: Snapshot) -> str:
     if snapshot.trigger == "session_close":
         return "when the kernel was closed"
     return f"after cell [{number}]" if number else f"at {snapshot.created_at.astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _where(snapshot: Snapshot, here: str, behind: set[str]) -> str:
+    """How a moment relates to the present one."""
+    if snapshot.snapshot_id == here:
+        return " (now)"
+    is_undone = "number" in snapshot.metadata and snapshot.snapshot_id not in behind
+    return " (undone)" if is_undone else ""
 
 
 def _changes(found: Any) -> str:

@@ -13,7 +13,8 @@ from wasm_kernel.sessions import recorder as recorders
 
 def test_a_long_wait_for_files_is_told_and_a_short_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorders, "_UNNOTICED", 0.2)
-    with create_session_sandbox(workspace_root=tmp_path) as sandbox:
+    _, made = create_session_sandbox(workspace_root=tmp_path)
+    with made as sandbox:
         live, told = sandbox._live, list[bool]()
         live.on_wait = told.append
         recorder = live.recorder

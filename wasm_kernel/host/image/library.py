@@ -28,7 +28,7 @@ SITE_PACKAGES = f"{STANDARD}/site-packages"
 # What packages have beside their modules and the runtime left out.
 DATA = ("statsmodels/datasets/*/*.csv", "sklearn/datasets/images/*")
 STANDARD_SOURCES = Path(__file__).parent / "standard-library.tar.xz"
-STANDARD_SHA256 = "17bf775e79c5d7dae4fbaee60899de1e8ab9b00ccf3d0929930f343606864d57"
+STANDARD_SHA256 = "9deec9281b2212644015bcda594dd3cabc3b35055ba710ed9b1780d09e646776"
 _WITHOUT_WHEEL = {"lxml"}  # little of it is Python: not worth 8 MB
 _TAG = "cpython-315"
 _HEADER = 16  # bytes of a .pyc before its code: magic, flags, hash of the source

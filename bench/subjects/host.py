@@ -93,8 +93,8 @@ def _section(lives: Samples, starts: Samples, pss: Samples) -> Section:
     idle, pandas = (pss.median(f"{_PROVISIONER} {key}") for key in ("idle", "pandas"))
     return Section(
         "The kernel host",
-        "Kernels started through jupyter_client's `KernelManager`, whose sockets try again 100 to 200 ms after a failed "
-        "attempt, and by a client that tries every 3 ms, as those do that know no provisioners and wait for the "
+        "Kernels started through jupyter_client's `KernelManager`, whose sockets try again 100 to 200 ms after a "
+        "failed attempt, and by a client that tries every 3 ms, as those do that know no provisioners and wait for the "
         f"ports; times in ms, with the ratio to ipykernel. PSS in MB of each of {_MANY} kernels, the host's share "
         "included; idle: after `x = 1`.",
         ["", *ways],

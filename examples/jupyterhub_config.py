@@ -2,7 +2,7 @@
 
 pip install "wasm-kernel[hub]" jupyterlab jupyterhub-idle-culler
 npm install -g configurable-http-proxy
-export WASM_KERNEL_CACHE=/srv/jupyterhub/wasm-kernel-cache
+mkdir -p /etc/wasm-kernel && echo 'image_cache = "/opt/wasm-kernel"' > /etc/wasm-kernel/administrator.toml
 wasm-kernel install --sys-prefix
 export HUB_PASSWORD=… HUB_ADMIN_PASSWORD=…    # at least 8 and 32 characters
 jupyterhub -f jupyterhub_config.py
@@ -29,11 +29,8 @@ c.JupyterHub.spawner_class = "simple"
 c.SimpleLocalProcessSpawner.home_dir_template = str(HOMES / "{username}")
 c.Spawner.default_url = "/lab"
 c.Spawner.args = ["--allow-root"] if os.geteuid() == 0 else []
-# The image is built once, by `wasm-kernel install`. What users may have at most is ruled by a file that is not theirs:
-# docs/administrators.md says which, and how users with accounts of their own share an image.
-c.Spawner.environment = {
-    "WASM_KERNEL_CACHE": os.environ.get("WASM_KERNEL_CACHE", "/srv/jupyterhub/wasm-kernel-cache"),
-}
+# The image is built once, by `wasm-kernel install`, where the administrator's file says (`image_cache`, above). What users
+# may have at most is ruled by the same file: docs/administrators.md.
 
 # ---- Servers nobody uses are stopped. The kernel saves variables before it ends: the next one goes on from there.
 culler = {

@@ -35,7 +35,8 @@ c.JupyterHub.hub_bind_url = "http://127.0.0.1:{ports[1]}"
 c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:{ports[2]}"
 c.JupyterHub.last_activity_interval = 2
 c.Spawner.args += ["--LabApp.expose_app_in_browser=True"]
-c.Spawner.environment["JUPYTERHUB_ACTIVITY_INTERVAL"] = "2"
+# These tests do not write the administrator's file.
+c.Spawner.environment = {{"JUPYTERHUB_ACTIVITY_INTERVAL": "2", "WASM_KERNEL_CACHE": {cache!r}}}
 c.JupyterHub.load_groups["operators"]["users"] = ["olga"]
 c.JupyterHub.load_groups["students"]["users"] = ["sam"]
 c.Authenticator.allowed_users |= {{"sam", "olga", "eve"}}
@@ -177,7 +178,7 @@ def running_hub(folder: Path, proxy: Path, log_file: Path, **settings: str) -> I
     config = folder / "tests_config.py"
     ours = {f"WASM_KERNEL_HUB_{name.upper()}": value for name, value in settings.items()}
     values = {"example": str(EXAMPLE), "ports": ports, "token": token, "culler_token": culler_token, "settings": ours}
-    values |= {"host_user": HOST_USER, "homes": folder / "homes"}
+    values |= {"host_user": HOST_USER, "homes": folder / "homes", "cache": str(cache_root())}
     config.write_text(_CONFIG.format(**values))
     for user in USERS:
         write_settings(hub.home(user) / ".jupyter" / "lab" / "user-settings")
@@ -188,7 +189,6 @@ def running_hub(folder: Path, proxy: Path, log_file: Path, **settings: str) -> I
         "HUB_PASSWORD": passwords["ann"],
         "HUB_ADMIN_PASSWORD": passwords["admin"],
         "HUB_HOMES": str(folder / "homes"),
-        "WASM_KERNEL_CACHE": str(cache_root()),
     }
     with log_file.open("wb") as out:
         process = subprocess.Popen(

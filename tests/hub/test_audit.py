@@ -206,3 +206,31 @@ def test_a_run_names_so_many_snapshots_and_no_more(path: Path) -> None:
     assert begun.detail.startswith(ids[0]) and begun.detail.endswith(" and 29,000 more")
     done, count = AuditLog(path).read(result="done")
     assert count == 1001 and done[0].detail == "and 29,000 more snapshots"
+
+
+def test_runs_have_their_lines_inside(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl", max_bytes=2000)
+    for n in range(12):
+        lines = [Entry(f"t{n}", f"{n:02x}", "boss", "delete", "ann", result="begun")]
+        lines += [
+            Entry(f"t{n}", f"{n:02x}", "boss", "delete", "ann" if i else "bob", f"s{n}-{i}", bytes=5) for i in range(3)
+        ]
+        log.append([*lines, Entry(f"t{n}", f"{n:02x}", "boss", "delete", bytes=15, result="finished")])
+    found, total = log.runs(5)
+    assert [run.run for run in found] == ["0b", "0a", "09", "08", "07"] and total == 12
+    first = found[0]
+    assert [e.result for e in first.entries] == ["begun", "done", "done", "done", "finished"] and first.count == 5
+    assert (first.users, first.bytes, first.finished, first.last.result) == (["ann", "bob"], 15, True, "finished")
+    later, total = log.runs(5, 10)
+    assert [run.run for run in later] == ["01", "00"] and total == 12
+    bobs, total = log.runs(user="bob")
+    assert total == 12 and {e.user for run in bobs for e in run.entries} == {"bob"} and bobs[0].bytes == 5
+    assert log.runs(user="nobody") == ([], 0)
+
+
+def test_a_long_run_shows_its_newest_lines(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl")
+    log.append(Entry("t", "a1", "schedule", "prune", "ann", f"s{n}") for n in range(1200))
+    ((run,), total) = log.runs()
+    assert (total, run.count, len(run.entries), run.entries[-1].session_id) == (1, 1200, 500, "s1199")
+    assert not run.finished

@@ -20,6 +20,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -29,6 +30,8 @@ from wasm_kernel.host.durable import write_file
 
 _TEXTS = ("time", "run", "actor", "action", "user", "session_id", "snapshot_id", "reason", "result", "detail")
 _FILTERS = ("user", "action", "result")
+_RUN = re.compile(rb'"run": "([0-9a-f]{1,40})"')
+_MOST_OF_A_RUN = 500  # lines of a run that are shown
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,40 @@ class Entry:
     bytes: int = 0
     result: str = "done"
     detail: str = ""
+
+
+@dataclass(frozen=True)
+class AuditedRun:
+    """One run: its newest lines that match, oldest first, and how many there are."""
+
+    run: str
+    entries: list[Entry]
+    count: int
+
+    @property
+    def last(self) -> Entry:
+        """Its newest line."""
+        return self.entries[-1]
+
+    @property
+    def finished(self) -> bool:
+        """Whether it ended; else it goes on, or something ended it."""
+        return any(entry.result == "finished" for entry in self.entries)
+
+    @property
+    def users(self) -> list[str]:
+        """Whose sessions it was about."""
+        return list(dict.fromkeys(entry.user for entry in self.entries if entry.user))
+
+    def with_result(self, *results: str) -> list[Entry]:
+        """The lines that ended so."""
+        return [entry for entry in self.entries if entry.result in results]
+
+    @property
+    def bytes(self) -> int:
+        """What it freed."""
+        ends = self.with_result("finished")
+        return ends[-1].bytes if ends else sum(e.bytes for e in self.with_result("done") if e.action != "warn")
 
 
 class AuditLog:
@@ -110,20 +147,44 @@ class AuditLog:
         self, limit: int = 100, offset: int = 0, *, user: str = "", action: str = "", result: str = ""
     ) -> tuple[list[Entry], int]:
         """A page of the entries that match, newest first, and how many match in total."""
+        found, count = [], 0
+        for line in self._matching(user, action, result):
+            count += 1
+            if offset < count <= offset + limit:
+                entry = _parse(line)
+                if entry is not None:
+                    found.append(entry)
+        return found, count
+
+    def runs(
+        self, limit: int = 50, offset: int = 0, *, user: str = "", action: str = "", result: str = ""
+    ) -> tuple[list[AuditedRun], int]:
+        """A page of the runs that have lines that match, newest first, and how many such runs there are."""
+        counts: Counter[bytes] = Counter()
+        found: dict[bytes, list[Entry]] = {}
+        for line in self._matching(user, action, result):
+            match = _RUN.search(line)
+            run = match[1] if match is not None else b""
+            counts[run] += 1
+            if offset < len(counts) <= offset + limit and counts[run] == 1:
+                found[run] = []
+            if run in found and len(found[run]) < _MOST_OF_A_RUN:
+                entry = _parse(line)
+                if entry is not None:
+                    found[run].append(entry)
+        shown = [AuditedRun(run.decode(), e[::-1], counts[run]) for run, e in found.items() if e]
+        return shown, len(counts)
+
+    def _matching(self, user: str, action: str, result: str) -> Iterator[bytes]:
+        """The lines that match, newest first, not yet parsed."""
         wanted = [
             f'"{name}": {json.dumps(value)}'.encode()
             for name, value in zip(_FILTERS, (user, action, result), strict=True)
             if value
         ]
-        found, count = [], 0
         for line in self._lines():
             if all(part in line for part in wanted) and line.endswith(b"}"):
-                count += 1
-                if offset < count <= offset + limit:
-                    entry = _parse(line)
-                    if entry is not None:
-                        found.append(entry)
-        return found, count
+                yield line
 
     def _lines(self) -> Iterator[bytes]:
         for number in range(self._keep + 1):

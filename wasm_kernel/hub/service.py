@@ -26,6 +26,7 @@
 
     entries, total = service.audit(limit=100, offset=0, user="", action="", result="")      the newest first
     service.history(user="")                 [Sample(time, sessions, session_bytes, snapshots, snapshot_bytes)]
+    service.audited_runs(limit=50, offset=0, …)         the same by run, and how many runs match
     service.warnings()                       [SessionWarning(user, session_id, warned_at, due, …)], the next due first
     service.policies.rules(hub_user)         the rules for a user; .source says where they come from
     service.last_run                         the last scheduled `Run`, or None; service.next_run a datetime, or None
@@ -49,10 +50,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from wasm_kernel.errors import ConfigurationError
-from wasm_kernel.hub.audit import AuditLog, Entry
+from wasm_kernel.hub.audit import AuditedRun, AuditLog, Entry
 from wasm_kernel.hub.census import Census, HubUser, SnapshotRow, UserCensus, without_shared
 from wasm_kernel.hub.deletions import Deletions
 from wasm_kernel.hub.hubapi import HubUnavailable
@@ -60,6 +61,7 @@ from wasm_kernel.hub.journal import Journal
 from wasm_kernel.hub.metrics import Metrics
 from wasm_kernel.hub.plan import HubPlan, Run, UserPlan, UserResult, foreseen, kept, plan_all
 from wasm_kernel.hub.policies import Policies, Rules, Settings, rules_from
+from wasm_kernel.hub.progress import Progress, for_each
 from wasm_kernel.hub.snapshots import SnapshotCensus, Snapshots
 from wasm_kernel.hub.usage_history import History, Sample
 from wasm_kernel.hub.user_warnings import SessionWarning, WarningBook, notices_of, warnings_for
@@ -120,11 +122,11 @@ class Service:
 
     # ---- looking
 
-    async def census(self, *, fresh: bool = False) -> Census:
+    async def census(self, *, fresh: bool = False, progress: Progress | None = None) -> Census:
         """What all users have."""
         known, asked_at = self._census, _now()
         if known is None or fresh:
-            return await self._look_since(asked_at)
+            return await self._look_since(asked_at, progress)
         age = (asked_at - known.taken_at).total_seconds()
         if age > _STALE * self._how.census_seconds:
             return await self._look_since(asked_at)
@@ -132,14 +134,18 @@ class Service:
             self._refreshing = asyncio.create_task(self._refresh(asked_at))
         return known
 
-    async def _look_since(self, asked_at: datetime) -> Census:
+    async def _look_since(self, asked_at: datetime, progress: Progress | None = None) -> Census:
         """A census begun after ``asked_at``; several callers share one."""
+        progress = progress or Progress()
+        progress.begin("Waiting for another look at everybody’s sessions")
         async with self._looking:
             known = self._census
             if known is not None and known.taken_at >= asked_at:
                 return known
             taken_at = _now()
-            found = await self._for_each(await self._directory.users(), self._look)
+            users = await self._directory.users()
+            progress.begin("Looking at users’ sessions", len(users))
+            found = await self._for_each(users, self._look, progress)
             census = self._census = Census(taken_at, without_shared(found))
             self.metrics.saw(census)
             with contextlib.suppress(sqlite3.Error, OSError):  # it is only for a chart
@@ -175,6 +181,12 @@ class Service:
         """A page of the audit log, newest first, and how many entries match in total."""
         return self._audit.read(limit, offset, user=user, action=action, result=result)
 
+    def audited_runs(
+        self, limit: int = 50, offset: int = 0, *, user: str = "", action: str = "", result: str = ""
+    ) -> tuple[list[AuditedRun], int]:
+        """A page of the runs in the audit log, newest first, and how many match in total."""
+        return self._audit.runs(limit, offset, user=user, action=action, result=result)
+
     def history(self, user: str = "") -> list[Sample]:
         """Space over time, of a user or of all."""
         return self._history.samples(user)
@@ -185,13 +197,21 @@ class Service:
 
     # ---- planning
 
-    async def plan(self, policy: Settings | None = None, users: Collection[str] | None = None) -> HubPlan:
+    async def plan(
+        self,
+        policy: Settings | None = None,
+        users: Collection[str] | None = None,
+        *,
+        progress: Progress | None = None,
+    ) -> HubPlan:
         """What the configured policies, or this one, would do now."""
         given = rules_from(policy) if policy is not None else None
-        census = await self.census(fresh=True)
-        return await self._plan(census, self._rules(census, given, users), warned=given is None)
+        census = await self.census(fresh=True, progress=progress)
+        return await self._plan(census, self._rules(census, given, users), warned=given is None, progress=progress)
 
-    async def _plan(self, census: Census, rules: dict[str, Rules], *, warned: bool) -> HubPlan:
+    async def _plan(
+        self, census: Census, rules: dict[str, Rules], *, warned: bool, progress: Progress | None = None
+    ) -> HubPlan:
         due = {name: {i: w.due for i, w in self._book.of(name).items()} for name in rules} if warned else {}
         made = plan_all(census, rules, due, _now(), self._workplace.obstacle)
 
@@ -202,7 +222,9 @@ class Service:
                 return of_user
             return await self._deletions.foresee(of_user, known.user)
 
-        planned = await self._for_each(list(made.users.values()), with_snapshots)
+        if progress is not None:
+            progress.begin("Counting their snapshots", len(made.users))
+        planned = await self._for_each(list(made.users.values()), with_snapshots, progress)
         return replace(made, users={of_user.user: of_user for of_user in planned})
 
     def _rules(self, census: Census, given: Rules | None, users: Collection[str] | None) -> dict[str, Rules]:
@@ -358,20 +380,10 @@ class Service:
         await asyncio.to_thread(self._book.replace, told, users=census.users)
         self.metrics.warned(len(self._book.all()))
 
-    # ---- several at once
-
-    async def _for_each(self, items: Collection[_T], work: Callable[[_T], Awaitable[_R]]) -> list[_R]:
-        breadth = asyncio.Semaphore(self._how.breadth)
-
-        async def one(item: _T) -> _R:
-            async with breadth:
-                return await work(item)
-
-        found = await asyncio.gather(*(one(item) for item in items), return_exceptions=True)
-        for each in found:  # none is left running when one has failed
-            if isinstance(each, BaseException):
-                raise each
-        return cast(list[_R], found)
+    async def _for_each(
+        self, items: Collection[_T], work: Callable[[_T], Awaitable[_R]], progress: Progress | None = None
+    ) -> list[_R]:
+        return await for_each(items, work, self._how.breadth, progress)
 
 
 def _checked(census: Census, names: Collection[str]) -> list[str]:

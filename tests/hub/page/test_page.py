@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import json
 import os
 import re
@@ -13,7 +15,7 @@ from pathlib import Path
 from urllib.parse import urlparse
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Error, Page, expect
 
 from tests.browser.test_sessions import CONTRAST
 from tests.hub import proxy
@@ -103,7 +105,7 @@ def test_sessions_are_searched_sorted_and_paged(hub: Hub, admin: Page) -> None:
 
 
 def test_a_policy_is_tried_and_then_carried_out(hub: Hub, admin: Page) -> None:
-    old = [_make(hub, "eve", 20 + n, f"forgotten {n}", size=5000) for n in range(3)]
+    old = [_make(hub, "eve", 20 + n, f"forgotten {n}", size=5000 + 20 * n) for n in range(3)]
     young = _make(hub, "eve", 1, "current")
     admin.goto(f"{hub.page}policy")
     admin.get_by_label("Longest time unused").fill("soon")
@@ -114,6 +116,14 @@ def test_a_policy_is_tried_and_then_carried_out(hub: Hub, admin: Page) -> None:
     admin.get_by_role("button", name="See what this").click()
     expect(admin.get_by_role("heading", level=2)).to_contain_text(re.compile(r"3 sessions would be deleted, 15\.\d KB"))
     assert all(_exists(hub, "eve", name) for name in (*old, young))
+    with admin.expect_download() as waiting:
+        admin.get_by_role("link", name="Download as CSV").click()
+    rows = list(csv.DictReader(Path(waiting.value.path()).read_text().splitlines()))
+    assert {row["session_id"] for row in rows} == set(old)
+    sizes = [int(row["size_bytes"]) + int(row["snapshot_bytes"]) for row in rows]
+    assert sizes == sorted(sizes, reverse=True) and sizes[0] > sizes[-1]
+    assert _names(admin) == [f"forgotten {n}.ipynb" for n in (2, 1, 0)]  # what frees most comes first
+    expect(admin.locator("tbody tr", has_text="forgotten 0")).to_contain_text("20 days")
     again = hub.sessions("eve") / old[0] / ".metadata.json"  # meanwhile, eve uses one
     again.write_text(json.dumps(json.loads(again.read_text()) | {"updated_at": "2199-01-01T00:00:00.000000Z"}))
     unseen = _make(hub, "eve", 30, "not on the page that was agreed to")
@@ -124,9 +134,14 @@ def test_a_policy_is_tried_and_then_carried_out(hub: Hub, admin: Page) -> None:
     expect(admin.get_by_role("heading", level=1)).to_have_text("2 sessions deleted")
     assert [_exists(hub, "eve", name) for name in (*old, young, unseen)] == [True, False, False, True, True]
     admin.get_by_role("link", name="Audit log").first.click()
-    row = admin.locator("tbody tr", has=admin.locator(f'code[title="{old[1]}"]'))
-    expect(row).to_contain_text("admin")
-    expect(row).to_contain_text("eve")
+    run = admin.locator("details.run", has=admin.locator(f'code[title="{old[1]}"]'))
+    expect(run).to_have_count(1)  # one line for the run, and its sessions inside
+    expect(run.locator("summary")).to_contain_text("admin")
+    expect(run.locator("summary")).to_contain_text("sessions deleted: 2")
+    expect(run.locator("tbody")).not_to_be_visible()
+    run.locator("summary").click()
+    for session_id in old[1:]:
+        expect(run.locator("tbody tr", has=admin.locator(f'code[title="{session_id}"]'))).to_contain_text("eve")
 
 
 def test_sessions_are_archived_and_snapshots_deleted(hub: Hub, admin: Page) -> None:
@@ -207,7 +222,49 @@ def test_stop_and_snapshot(hub: Hub, admin: Page) -> None:
     admin.get_by_role("link", name=last.snapshot_id[:8]).click()
     expect(admin.locator(".details")).to_contain_text("deleted session")
     admin.goto(f"{hub.page}audit?action=stop")
-    expect(admin.locator("tbody").first).to_contain_text(session_id[:8])
+    expect(admin.locator("details.run tbody").first).to_contain_text(session_id[:8])
+
+
+def test_the_way_back_to_the_hub_and_out(hub: Hub, browser: Browser) -> None:
+    context = hub.log_in(browser, "olga")
+    page = context.new_page()
+    page.goto(hub.page)
+    page.get_by_role("link", name="Hub").click()
+    assert urlparse(page.url).path == "/hub/home"
+    page.goto(hub.page)
+    page.get_by_role("link", name="Log out").click()
+    page.goto(hub.page)
+    assert "/hub/login" in page.url
+    context.close()
+
+
+def test_lists_as_csv(hub: Hub, admin: Page) -> None:
+    session_id = _make(hub, "bob", 3, "=HYPERLINK(1)", title=f"=1+1{EVIL}\n")
+    create_snapshot(session_id, hub.sessions("bob"), label="@first")
+    for path, column in (
+        ("sessions.csv?fresh=1&search=1%2B1", "title"),
+        ("snapshots.csv?user=bob&search=@first", "label"),
+    ):
+        answer = admin.request.get(hub.page + path)
+        assert (
+            answer.headers["content-type"].startswith("text/csv")
+            and "attachment" in answer.headers["content-disposition"]
+        )
+        (row,) = csv.DictReader(answer.text().splitlines())
+        assert row["session_id"] == session_id and row[column].startswith("'")
+    lines = admin.request.get(f"{hub.page}audit.csv?action=stop").text().splitlines()
+    assert {row["result"] for row in csv.DictReader(lines)} <= {"begun", "done", "finished"}
+    assert admin.request.get(f"{hub.page}policy.csv?plan=nonsense").status == 400
+    eve = browser_of_eve(hub, admin)
+    assert eve.request.get(f"{hub.page}sessions.csv").status == 403
+    eve.close()
+
+
+def browser_of_eve(hub: Hub, page: Page) -> BrowserContext:
+    """Somebody who may not see the page."""
+    browser = page.context.browser
+    assert browser is not None
+    return hub.log_in(browser, "eve")
 
 
 def test_what_changes_something_needs_the_token(hub: Hub, admin: Page) -> None:
@@ -240,7 +297,7 @@ def test_users_are_warned_and_it_is_shown(hub: Hub, admin: Page) -> None:
     hub.wait_until(lambda: admin.goto(f"{hub.page}warnings") and row.count(), "the page says that sam was told")
     assert (hub.sessions("sam") / ".wasm-kernel" / "notices.json").exists()
     expect(row).to_contain_text("sam")
-    expect(row).to_contain_text(re.compile(r"in [67]\.\d d"))
+    expect(row).to_contain_text(re.compile(r"in [67] days"))
     assert _exists(hub, "sam", session_id)
 
 
@@ -332,6 +389,8 @@ def test_it_is_readable(hub: Hub, browser: Browser, shots: Path, look: str, widt
         ratio, text = page.locator("body").evaluate(CONTRAST)
         assert ratio >= 4.5, f"{name}: {text!r} has a contrast of {ratio:.1f}"
         title = re.sub(r"\W.*", "", name.removeprefix("?user=")) or "sessions"
+        if name == "audit":
+            page.locator("details.run summary").first.click()
         page.screenshot(path=shots / f"hub_{title}_{look}_{width}.png")
     context.close()
 
@@ -376,8 +435,21 @@ def test_ten_thousand_sessions(
         show("?search=user49+a&sort=-size", "searched")
         show("users", "users")
         expect(page.locator("tbody tr")).to_have_count(50)
-        show("policy?policy=this&max_age=20d", "plan")
-        expect(page.get_by_role("heading", level=2)).to_contain_text("5,200 sessions would be deleted")
+        show("policy?policy=this&max_age=20d", "plan")  # answered at once: how far it is, then the plan
+        seen = set()
+        while page.get_by_role("heading", level=2).count() == 0:
+            with contextlib.suppress(Error):  # it shows another page just now
+                seen.add(page.evaluate("() => document.querySelector('.working p')?.innerText ?? ''"))
+                if ": " in "".join(seen) and not (shots / "hub_planning.png").exists():
+                    page.screenshot(path=shots / "hub_planning.png")
+            page.wait_for_timeout(200)
+        seen.discard("")
+        expect(page.get_by_role("heading", level=2)).to_contain_text("5,200 sessions would be deleted", timeout=60_000)
+        assert not seen or any(re.search(r"users’ sessions: \d+ of 56", text) for text in seen), seen
+        begun = time.monotonic()
+        page.get_by_role("link", name="Next").click()  # the plan that was shown, not another one
+        expect(page.locator(".paging").last).to_contain_text("51–100 of 5,200")
+        took["next page of the plan"] = f"{time.monotonic() - begun:.2f} s"
         context.close()
     with capsys.disabled():
         print("\n10,000 sessions:", took)

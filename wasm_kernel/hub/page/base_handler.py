@@ -29,6 +29,7 @@ _ARGUMENTS = (
         "session",
         "snapshot",
         "trigger",
+        "plan",
         "action",
         "result",
         "policy",
@@ -127,6 +128,7 @@ class Page(HubOAuthenticated, web.RequestHandler):  # type: ignore[misc]
             return link(self.request.path.removeprefix(self.base.rstrip("/")).lstrip("/"), **{**arguments, **changes})
 
         values |= {"base": self.base, "link": link, "here": here, "arguments": arguments, "service": self.service}
+        values["hub"] = f"{self.hub_auth.hub_host}{self.hub_auth.hub_prefix}"
         values |= {"me": self.current_user, "xsrf": self.xsrf_token.decode(), "now": datetime.now(UTC)}
         self.finish(render(template, **values))
 

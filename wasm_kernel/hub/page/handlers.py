@@ -11,6 +11,7 @@ page may run a script or load anything but what is in ``static``.
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 from tornado import web
@@ -19,11 +20,15 @@ from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.hub.page import chart, tables
 from wasm_kernel.hub.page.action_handlers import ConfirmPage, DonePage, DoPage
 from wasm_kernel.hub.page.base_handler import Page, StaticFile
+from wasm_kernel.hub.page.csv_handlers import AuditCsv, PlanCsv, SessionsCsv, SnapshotsCsv
 from wasm_kernel.hub.page.policy_form import FIELDS, settings_from
 from wasm_kernel.hub.page.rendering import STATIC
-from wasm_kernel.hub.page.request_memory import Memory, Tried
+from wasm_kernel.hub.page.request_memory import Memory, Planning, Tried
+from wasm_kernel.hub.progress import Progress
 from wasm_kernel.hub.service import Service
 from wasm_kernel.model.records import is_session_id
+
+_AT_ONCE = 1.5  # seconds that a plan may take before the page says how far it is
 
 
 def handlers(service: Service) -> list[tuple[Any, ...]]:
@@ -37,6 +42,10 @@ def handlers(service: Service) -> list[tuple[Any, ...]]:
         ("policy", PolicyPage, given),
         ("warnings", WarningsPage, given),
         ("audit", AuditPage, given),
+        ("sessions.csv", SessionsCsv, given),
+        ("snapshots.csv", SnapshotsCsv, given),
+        ("policy.csv", PlanCsv, given),
+        ("audit.csv", AuditCsv, given),
         ("confirm", ConfirmPage, given),
         ("do", DoPage, given),
         ("done/([0-9a-zA-Z-]+)", DonePage, given),
@@ -154,21 +163,21 @@ class PolicyPage(Page):
 
     @web.authenticated
     async def get(self) -> None:
-        """The page."""
+        """The page, or how far its plan is."""
         given = {name: self.argument(name) for name, *_ in FIELDS if self.argument(name)}
-        whose, chosen = self.argument("users"), self.argument("policy")
-        tried, name, problem = None, "", ""
-        if chosen:
+        whose, chosen, name, problem = self.argument("users"), self.argument("policy"), self.argument("plan"), ""
+        tried = self.memory.plans.get(name)
+        if chosen and tried is None:
             try:
-                policy = (
-                    None if chosen == "configured" else settings_from(given, archive=bool(self.argument("archive")))
-                )
-                users = whose.replace(",", " ").split() or None
-                tried = Tried(await self.service.plan(policy, users), policy, users)
-                name = self.memory.keep_plan(tried)
+                archive = bool(self.argument("archive"))
+                policy = None if chosen == "configured" else settings_from(given, archive=archive)
+                tried = await self._plan(policy, whose.replace(",", " ").split() or None)
             except ConfigurationError as e:
                 problem = str(e)
                 self.set_status(400)
+            if tried is None and not problem:
+                return
+            name = self.memory.keep_plan(tried) if tried is not None else ""
         census = await self.known()
         rows = {(row.user, row.session_id): row for row in census.sessions} if tried else {}
         self.show(
@@ -181,9 +190,27 @@ class PolicyPage(Page):
             tried=tried,
             plan_name=name,
             plan_snapshots=sum(len(user.snapshots) for user in tried.plan.users.values()) if tried else 0,
+            users=sorted(tried.plan.users.values(), key=lambda u: -u.reclaimed_bytes) if tried else [],
             rows=rows,
-            table=tables.cut(tried.plan.remove, self.number("page")) if tried else None,
+            table=tables.cut(tables.by_space(tried.plan.remove), self.number("page")) if tried else None,
         )
+
+    async def _plan(self, policy: dict[str, Any] | None, users: list[str] | None) -> Tried | None:
+        """A plan; None if it takes longer, and how far it is was answered: the page asks again."""
+        asked = (self.actor, json.dumps([policy, users]))
+        planning = self.memory.planning.get(asked)
+        if planning is None:
+            progress = Progress()
+            making = asyncio.create_task(self.service.plan(policy, users, progress=progress))
+            planning = Planning(making, progress)
+            self.memory.begin_plan(asked, planning)
+        await asyncio.wait({planning.making}, timeout=_AT_ONCE)
+        if not planning.making.done():
+            self.set_header("Refresh", "1")
+            self.show("planning.html", progress=planning.progress)
+            return None
+        self.memory.planning.pop(asked, None)
+        return Tried(planning.making.result(), policy, users)
 
 
 class WarningsPage(Page):
@@ -198,7 +225,7 @@ class WarningsPage(Page):
 
 
 class AuditPage(Page):
-    """Who did what."""
+    """Who did what, a line for each run."""
 
     @web.authenticated
     async def get(self) -> None:
@@ -206,6 +233,6 @@ class AuditPage(Page):
         page = self.number("page")
         wanted: dict[str, Any] = {name: self.argument(name) for name in ("user", "action", "result")}
         skipped = (page - 1) * tables.PAGE
-        entries, total = await asyncio.to_thread(self.service.audit, tables.PAGE, skipped, **wanted)
+        runs, total = await asyncio.to_thread(self.service.audited_runs, tables.PAGE, skipped, **wanted)
         pages = max(1, -(-total // tables.PAGE))
-        self.show("audit.html", table=tables.Slice(entries, total, min(page, pages), pages), **wanted)
+        self.show("audit.html", table=tables.Slice(runs, total, min(page, pages), pages), **wanted)

@@ -12,7 +12,8 @@ import jinja2
 from markupsafe import Markup
 
 from wasm_kernel.hub.page import tables
-from wasm_kernel.model.units import format_age, format_duration, format_size
+from wasm_kernel.model.records import BadRecord, parse_time
+from wasm_kernel.model.units import format_duration, format_size
 
 STATIC = Path(__file__).parent / "static"
 _REASONS = {
@@ -26,6 +27,21 @@ _REASONS = {
     "symlink": "a link",
     "mount_inside": "a mount inside",
 }
+
+_DEEDS = {
+    "stop": "stop and snapshot",
+    "create": "create from snapshot",
+    "live": "in use, left alone",
+    "changed": "used since, left alone",
+}
+"""What was done, or came of it, in the audit log's words and in people's."""
+_LENGTHS = (
+    ("s", 1, 90),
+    ("min", 60, 90 * 60),
+    ("h", 3600, 36 * 3600),
+    ("days", 86400, 90 * 86400),
+    ("months", 30.44 * 86400, 730 * 86400),
+)
 
 
 def render(template: str, **values: Any) -> str:
@@ -47,13 +63,15 @@ def _templates() -> jinja2.Environment:
         "path": _path,
         "size": format_size,
         "duration": format_duration,
+        "lasting": lasting,
         "count": lambda number: f"{number:,}",
-        "moment": lambda moment: f"{moment:%Y-%m-%d %H:%M} UTC",
+        "moment": lambda moment: f"{moment.day} {moment:%b %Y, %H:%M} UTC",
+        "deed": lambda action: shown(_DEEDS.get(action, action)),
         "trigger": lambda trigger: shown(tables.TRIGGERS.get(trigger, trigger)),
         "reason": lambda reason: _REASONS.get(reason, reason),
     }
     environment.globals |= {"age": age, "until": until, "name_of": tables.name_of, "place_of": tables.place_of}
-    environment.globals["triggers"] = tables.TRIGGERS
+    environment.globals |= {"triggers": tables.TRIGGERS, "moment_of": moment_of}
     return environment
 
 
@@ -69,13 +87,30 @@ def _path(text: str) -> Markup:
 
 def age(moment: datetime, now: datetime) -> str:
     """How long ago."""
-    return format_age(max(0.0, (now - moment).total_seconds()))
+    seconds = max(0.0, (now - moment).total_seconds())
+    return "just now" if seconds < 5 else f"{lasting(seconds)} ago"
 
 
 def until(moment: datetime, now: datetime) -> str:
     """How long to wait."""
     left = (moment - now).total_seconds()
-    return f"in {format_duration(left)}" if left > 0 else "now"
+    return f"in {lasting(left)}" if left > 0 else "now"
+
+
+def moment_of(text: str) -> datetime | None:
+    """A time that was written down; None if it is none."""
+    try:
+        return parse_time(text)
+    except BadRecord:
+        return None
+
+
+def lasting(seconds: float) -> str:
+    """A length of time as people say it: ``40 s``, ``5 min``, ``3 h``, ``34 days``, ``5 months``, ``2 years``."""
+    for unit, length, most in _LENGTHS:
+        if seconds < most:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds / (365.25 * 86400):.0f} years"
 
 
 @functools.cache

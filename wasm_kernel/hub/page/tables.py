@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 from wasm_kernel.hub.census import SessionRow, SnapshotRow, UserCensus
+from wasm_kernel.model.retention import Decision
 
 T = TypeVar("T")
 Key = Callable[[Any], Any]
@@ -83,6 +84,11 @@ def ordered(rows: Iterable[T], sort: str, keys: dict[str, Key], otherwise: str) 
     """Sorted by the name of a column, descending after a minus; an unknown one means ``otherwise``."""
     name = sort if sort.removeprefix("-") in keys else otherwise
     return sorted(rows, key=keys[name.removeprefix("-")], reverse=name.startswith("-"))
+
+
+def by_space(going: Iterable[tuple[str, Decision]]) -> list[tuple[str, Decision]]:
+    """Sessions to be deleted, those that free most first."""
+    return sorted(going, key=lambda pair: -(pair[1].size_bytes + pair[1].snapshot_bytes))
 
 
 def found(rows: Iterable[SessionRow], search: str = "", user: str = "", state: str = "") -> list[SessionRow]:

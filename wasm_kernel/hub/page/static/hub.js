@@ -46,3 +46,11 @@ for (const link of document.querySelectorAll('[data-back]')) {
     if (history.length > 1) { event.preventDefault(); history.back(); }
   });
 }
+
+// Times in the reader's own time zone; without this they are UTC, and say so.
+for (const time of document.querySelectorAll('time[datetime]')) {
+  const moment = new Date(time.dateTime);
+  if (isNaN(moment)) continue;
+  const local = moment.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+  if ('local' in time.dataset) { time.title = time.textContent; time.textContent = local; } else if (time.title) { time.title = local; }
+}

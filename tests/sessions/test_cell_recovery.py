@@ -27,6 +27,7 @@ from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.snapshot_retention import CheckpointRules
 from wasm_kernel.model.snapshots import Snapshot
+from wasm_kernel.sessions import checkpoints
 from wasm_kernel.sessions.catalog import create_session_folder
 from wasm_kernel.sessions.guest_access import Execution
 from wasm_kernel.sessions.log import SandboxLogger
@@ -368,6 +369,28 @@ def test_a_cell_that_changed_too_much_is_stored_at_once(
     play(killed[0], early)
     assert answer(killed[1], "print(x, len(large))") == f"3 {6 << 20}"
     assert answer(killed[2], "print(x, len(large))") == "4 0"
+
+
+def test_cells_that_rewrite_much_keep_the_log_within_its_bound(root: Path, copies: Callable[[], Path]) -> None:
+    killed: list[Path] = []
+    largest: list[int] = []
+
+    async def scene(running: Running) -> None:
+        await running.run("import os; data = bytearray(6 << 20); marks = []")
+        for n in range(14):  # 84 MB in all
+            await running.run(f"data[:] = os.urandom(6 << 20); marks.append(bytes(data[-9:])); n = {n}")
+            largest.append(running.runtime.live.cell_log.size)
+            await asyncio.sleep(0.1)  # another cell has to come within a second
+            if n == 9:
+                killed.append(copies())
+        await running.run("data = bytearray(os.urandom(1 << 20)) * 40; n = 'more than the log takes'")
+        largest.append(running.runtime.live.cell_log.size)
+
+    play(root, scene)
+    assert max(largest) <= checkpoints._MOST_WAITING + 3 * (28 << 20), "what waits is written meanwhile"
+    code = "print(n, data[-9:] == marks[-1], len(marks))"
+    assert answer(killed[0], code) == "9 True 10"
+    assert answer(root, "print(n, len(data))") == f"more than the log takes {40 << 20}"
 
 
 def test_memory_that_was_freed_comes_back_free(root: Path, copies: Callable[[], Path]) -> None:

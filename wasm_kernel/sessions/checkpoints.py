@@ -28,7 +28,7 @@ from wasm_kernel.sessions.snapshots import collect_snapshots, list_snapshots
 _PAUSE, _MOST_WAIT = 0.05, 1.0  # seconds without another cell before a checkpoint is written, and at most
 _LOGGED_PAUSE, _LOGGED_MOST_WAIT = 1.0, 60.0  # the same for one whose cell is in the log
 _SYNC_EVERY = 1.0  # seconds, while cells are logged and not written
-_MOST_WAITING = 64 << 20  # bytes of memory that wait to be written, and of the log
+_MOST_WAITING = 32 << 20  # bytes of the log: as much is held to undo what was changed since a capture
 _FEWEST = 2  # checkpoints that stay however large they are
 
 
@@ -124,12 +124,11 @@ class Checkpoints:
                 self._queue[0].guest.memory.take_over(oldest.guest.memory)
                 oldest.written.set_exception(SandboxClosed("other cells followed too quickly"))
             waited = time.monotonic() - self._queue[0].since
-            waiting = sum(p.guest.memory.bytes for p in self._queue)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         pause, most = (_LOGGED_PAUSE, _LOGGED_MOST_WAIT) if logged else (_PAUSE, _MOST_WAIT)
-        if soon and waited < most and max(waiting, pending.recorder.log.size) < _MOST_WAITING:
+        if soon and waited < most and pending.recorder.log.size < _MOST_WAITING:
             self._timer = self._loop.call_later(pause, self._flush)
             self._sync(pending.recorder.log)
         else:

@@ -35,7 +35,7 @@ _REPLY_ROOM = 16 << 20  # a reply may be this much larger than display_max_bytes
 _SCRUB_SECONDS = 10.0
 _WORTH_SCRUBBING = 8 << 20  # bytes that changed: some of them may be free by now
 _MOST_KEPT_FIRST = 32 << 20  # bytes that are looked at before a cell is answered; more are kept after that
-MOST_LOGGED = 16 << 20  # bytes of memory, changed by one cell, that its record in the log can have
+MOST_LOGGED = 28 << 20  # bytes of memory, changed by one cell, that its record in the log can have
 
 
 # Reads all of a snapshot's memory, and returns a function that then makes it and cannot fail: from the present memory,

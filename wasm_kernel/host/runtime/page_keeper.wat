@@ -46,16 +46,85 @@
     (then (select (i32.const 1) (i32.const 2) (i32.lt_u (local.get $page) (global.get $base_pages))))
     (else (select (i32.const 2) (i32.const 0) (i32.eq (local.get $state) (i32.const 3))))))
 
+;; whether the 4096 bytes at $a differ from the overlay: 128 at a time, without a call for each
+(func $differs_from_overlay (param $a i32) (result i32)
+  (local $end i32)
+  (local.set $end (i32.add (local.get $a) (i32.const 4096)))
+  (loop $next
+    (if (v128.any_true (v128.or
+      (v128.or
+      (v128.or
+        (v128.xor (v128.load $g offset=0 (local.get $a)) (v128.load $o offset=0 (local.get $a)))
+        (v128.xor (v128.load $g offset=16 (local.get $a)) (v128.load $o offset=16 (local.get $a))))
+      (v128.or
+        (v128.xor (v128.load $g offset=32 (local.get $a)) (v128.load $o offset=32 (local.get $a)))
+        (v128.xor (v128.load $g offset=48 (local.get $a)) (v128.load $o offset=48 (local.get $a)))))
+      (v128.or
+      (v128.or
+        (v128.xor (v128.load $g offset=64 (local.get $a)) (v128.load $o offset=64 (local.get $a)))
+        (v128.xor (v128.load $g offset=80 (local.get $a)) (v128.load $o offset=80 (local.get $a))))
+      (v128.or
+        (v128.xor (v128.load $g offset=96 (local.get $a)) (v128.load $o offset=96 (local.get $a)))
+        (v128.xor (v128.load $g offset=112 (local.get $a)) (v128.load $o offset=112 (local.get $a)))))))
+      (then (return (i32.const 1))))
+    (br_if $next (i32.ne (local.tee $a (i32.add (local.get $a) (i32.const 128))) (local.get $end))))
+  (i32.const 0))
+
+;; whether the 4096 bytes at $a differ from the base: 128 at a time, without a call for each
+(func $differs_from_base (param $a i32) (result i32)
+  (local $end i32)
+  (local.set $end (i32.add (local.get $a) (i32.const 4096)))
+  (loop $next
+    (if (v128.any_true (v128.or
+      (v128.or
+      (v128.or
+        (v128.xor (v128.load $g offset=0 (local.get $a)) (v128.load $b offset=0 (local.get $a)))
+        (v128.xor (v128.load $g offset=16 (local.get $a)) (v128.load $b offset=16 (local.get $a))))
+      (v128.or
+        (v128.xor (v128.load $g offset=32 (local.get $a)) (v128.load $b offset=32 (local.get $a)))
+        (v128.xor (v128.load $g offset=48 (local.get $a)) (v128.load $b offset=48 (local.get $a)))))
+      (v128.or
+      (v128.or
+        (v128.xor (v128.load $g offset=64 (local.get $a)) (v128.load $b offset=64 (local.get $a)))
+        (v128.xor (v128.load $g offset=80 (local.get $a)) (v128.load $b offset=80 (local.get $a))))
+      (v128.or
+        (v128.xor (v128.load $g offset=96 (local.get $a)) (v128.load $b offset=96 (local.get $a)))
+        (v128.xor (v128.load $g offset=112 (local.get $a)) (v128.load $b offset=112 (local.get $a)))))))
+      (then (return (i32.const 1))))
+    (br_if $next (i32.ne (local.tee $a (i32.add (local.get $a) (i32.const 128))) (local.get $end))))
+  (i32.const 0))
+
+;; whether the 4096 bytes at $a differ from zeros: 128 at a time, without a call for each
+(func $differs_from_zeros (param $a i32) (result i32)
+  (local $end i32)
+  (local.set $end (i32.add (local.get $a) (i32.const 4096)))
+  (loop $next
+    (if (v128.any_true (v128.or
+      (v128.or
+      (v128.or
+        (v128.load $g offset=0 (local.get $a))
+        (v128.load $g offset=16 (local.get $a)))
+      (v128.or
+        (v128.load $g offset=32 (local.get $a))
+        (v128.load $g offset=48 (local.get $a))))
+      (v128.or
+      (v128.or
+        (v128.load $g offset=64 (local.get $a))
+        (v128.load $g offset=80 (local.get $a)))
+      (v128.or
+        (v128.load $g offset=96 (local.get $a))
+        (v128.load $g offset=112 (local.get $a))))))
+      (then (return (i32.const 1))))
+    (br_if $next (i32.ne (local.tee $a (i32.add (local.get $a) (i32.const 128))) (local.get $end))))
+  (i32.const 0))
+
 (func $page_differs (param $page i32) (result i32)
-  (local $a i32) (local $lines i32) (local $from i32)
+  (local $a i32) (local $from i32)
   (local.set $a (i32.shl (local.get $page) (i32.const 12)))
   (local.set $from (call $from (local.get $page)))
-  (local.set $lines (i32.const 64))
-  (loop $next
-    (if (call $line_differs (local.get $a) (local.get $from)) (then (return (i32.const 1))))
-    (local.set $a (i32.add (local.get $a) (i32.const 64)))
-    (br_if $next (local.tee $lines (i32.sub (local.get $lines) (i32.const 1)))))
-  (i32.const 0))
+  (if (i32.eqz (local.get $from)) (then (return (call $differs_from_overlay (local.get $a)))))
+  (if (i32.eq (local.get $from) (i32.const 1)) (then (return (call $differs_from_base (local.get $a)))))
+  (call $differs_from_zeros (local.get $a)))
 
 ;; a word of region i, as a page
 (func $bound (param $i i32) (param $word i32) (param $address i64) (result i32)

@@ -31,11 +31,6 @@ class CapturedMemory:
     pages: list[Part] = field(default_factory=list)
     logged: tuple[str, int] = ("", 0)
 
-    @property
-    def bytes(self) -> int:
-        """How much there is to read."""
-        return (len(self.whole) * PAGES + len(self.pages)) * PAGE
-
     def take_over(self, before: CapturedMemory) -> None:
         """Add what was captured ``before``, as far as it has not changed again since."""
         if self.everything:

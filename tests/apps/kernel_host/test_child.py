@@ -144,7 +144,12 @@ def test_guests_have_random_numbers_of_their_own(host: Place, start: Callable[..
 
 
 def test_the_hosts_own_environment_holds_no_more_than_it_needs(place: Place) -> None:
+    (place.folder / "inherited").touch()
+    inherited = os.open(place.folder / "inherited", os.O_RDONLY)
+    os.set_inheritable(inherited, True)
     pid = place.start(SECRET="of a notebook", JUPYTERHUB_API_TOKEN="secret", LANG="C.UTF-8")
+    os.close(inherited)
+    assert not any("inherited" in str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir())
     held = Path(f"/proc/{pid}/environ").read_text()
     assert "LANG=C.UTF-8" in held
     assert "secret" not in held.lower()

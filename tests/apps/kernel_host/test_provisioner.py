@@ -126,6 +126,19 @@ def test_one_that_crashes_is_seen_and_others_go_on(host: Place, start: Start, ho
     lives(start())
 
 
+def test_a_requester_with_many_descriptors(host: Place, start: Start) -> None:
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        kernel = start()
+        assert kernel.hosted
+        assert kernel.manager.is_alive()
+        kernel.stop()
+        assert not kernel.manager.is_alive()
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
 def test_exit_codes(host: Place, start: Start) -> None:
     kernel = start()
     process = kernel.manager.provisioner.process

@@ -34,13 +34,13 @@ class HostedProcess:
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end."""
-        found = self._look(None if timeout is None else timeout)
+        found = self._look(timeout)
         if found is None:
             raise TimeoutError(f"kernel {self.pid} has not ended after {timeout} s")
         return found
 
     def _look(self, patience: float | None) -> int | None:
-        if self.returncode is None and select.select([self._connection], [], [], patience)[0]:
+        if self.returncode is None and self._readable(patience):
             try:
                 line = self._connection.recv(4096)
             except OSError:
@@ -51,6 +51,11 @@ class HostedProcess:
             os.close(self._handle)
             _open.discard(self)
         return self.returncode
+
+    def _readable(self, patience: float | None) -> bool:
+        waiting = select.poll()  # which, unlike select, takes any descriptor: servers have many
+        waiting.register(self._connection, select.POLLIN)
+        return bool(waiting.poll(None if patience is None else patience * 1000))
 
     def send_signal(self, number: int) -> None:
         """Send it a signal, if it runs."""

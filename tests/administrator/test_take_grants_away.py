@@ -73,8 +73,11 @@ def test_only_the_administrators_folders_are_shown_at_data(fresh: Environment, s
     assert str(shared) in kernel.run("%session mount").said, "nor its own folder, which is not in the list"
     kernel.ok(f"%session mount {shared}/deep")
     assert kernel.ok(look).stdout == "['in deep']\n"
-    kernel.stop()
     fresh.rule("data_folders = []")
+    cell = kernel.ok(look)
+    assert cell.stdout == "[]\n" and "deep is not shown at /data: the administrator" in cell.stderr, "also at once"
+    assert kernel.ok(look).stderr == ""
+    kernel.stop()
     kernel = start(WASM_KERNEL_SESSION="mine", WASM_KERNEL_GRANTS="mount")
     cell = kernel.ok(look)
     assert cell.stdout == "[]\n" and "deep is not shown at /data: the administrator" in cell.stderr

@@ -9,7 +9,7 @@ import pytest
 
 from wasm_kernel.guest import wire
 from wasm_kernel.kernel import outputs
-from wasm_kernel.kernel.outputs import PRIVATE, Outputs, without_private
+from wasm_kernel.kernel.outputs import Outputs
 
 Message = dict[str, Any]
 CELL = {"id": "cell"}
@@ -241,37 +241,6 @@ def test_a_front_ends_comms_are_known(scene: Scene, seal: FakeSeal) -> None:
     assert scene.outputs.comms.known() == {"f": "t"} and seal.asked == ["opened by a front end"]
     scene.outputs.forget_guest()
     assert scene.outputs.comms.known() == {} and seal.forgot
-
-
-# ---- what is for the person only
-
-
-def captured(*found: Any) -> Message:
-    """What a front end says of an Output widget."""
-    return {
-        "comm_id": "c",
-        "data": {"method": "update", "state": {"outputs": list(found), "layout": "l"}, "buffer_paths": []},
-    }
-
-
-def test_private_outputs_do_not_reach_the_guest() -> None:
-    own, answer = (
-        {"output_type": "stream", "text": "x"},
-        {"metadata": {PRIVATE: True}, "data": {"text/plain": "secret"}},
-    )
-    odd = [{"metadata": None}, {"metadata": {}}, "text", None]
-    assert without_private(captured(own, answer, *odd, answer)) == captured(own, *odd)
-    given = captured(answer)
-    without_private(given)
-    assert given == captured(answer), "what others hold is not changed"
-
-
-@pytest.mark.parametrize(
-    "content",
-    [{}, {"data": None}, {"data": []}, {"data": {}}, {"data": {"state": 1}}, {"data": {"state": {"outputs": "x"}}}],
-)
-def test_other_messages_pass_as_they_are(content: Message) -> None:
-    assert without_private(content) is content
 
 
 def test_every_event_of_the_wire_was_thought_of() -> None:

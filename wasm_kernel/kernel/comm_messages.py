@@ -10,8 +10,9 @@ from wasm_kernel.errors import SandboxError
 from wasm_kernel.guest import wire
 from wasm_kernel.host.runtime.output_buffer import Notice
 from wasm_kernel.kernel.attribution import Attribution, Request
+from wasm_kernel.kernel.captured_outputs import CapturedOutputs
 from wasm_kernel.kernel.cell_run import known_to_guest
-from wasm_kernel.kernel.outputs import Outputs, without_private
+from wasm_kernel.kernel.outputs import Outputs
 from wasm_kernel.sessions.runtime import SessionRuntime
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class CommMessages:
     def __init__(self, outputs: Outputs, attribution: Attribution, publish: Callable[..., None]) -> None:
         """``publish``: sends a message of the host's own, as part of the request that is being answered."""
         self._outputs, self._attribution, self._publish = outputs, attribution, publish
+        self._captured = CapturedOutputs()
 
     def prepare_host(self) -> HostComms:
         """Make widgets created from now on the host's; imports what they need."""
@@ -54,7 +56,9 @@ class CommMessages:
             await self._receive_for_guest(action, parent, runtime)
 
     async def _receive_for_guest(self, action: str, parent: Message, runtime: SessionRuntime) -> None:
-        content = without_private(parent["content"])
+        content = self._captured.for_guest(action, parent["content"])
+        if content is None:
+            return
         request = {
             "op": "comm",
             "action": action,

@@ -308,6 +308,7 @@ class WasmKernel(MessageLoop):
     async def _run_cell(self, run: CellRun, options: Message) -> Message:
         """Run a cell in the guest."""
         runtime = await self.ready(run.parent)
+        await self.data_folder.check()
         row = 0
         if run.counts:  # before it runs: after a crash, this tells which cell was lost
             row = self.current.history.add(run.number, run.code, runs=True)

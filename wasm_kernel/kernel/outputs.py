@@ -138,17 +138,3 @@ def _with_host_widgets(event: wire.Comm, host: HostComms) -> wire.Comm:
         event.metadata,
         (*event.buffers, *(bytes(b) for b in buffers)),
     )
-
-
-def without_private(content: Message) -> Message:
-    """A front end's message to one of the guest's widgets, without outputs that are for the person only.
-
-    An Output widget captures what its cell shows, including the host's answers, and sends it to the guest.
-    """
-    data = content.get("data")
-    state = data.get("state") if isinstance(data, dict) else None
-    outputs = state.get("outputs") if isinstance(state, dict) else None
-    if not isinstance(data, dict) or not isinstance(state, dict) or not isinstance(outputs, list):
-        return content
-    kept = [o for o in outputs if not (isinstance(o, dict) and PRIVATE in (o.get("metadata") or {}))]
-    return {**content, "data": {**data, "state": {**state, "outputs": kept}}}

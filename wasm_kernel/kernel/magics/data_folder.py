@@ -13,7 +13,7 @@ from pathlib import Path
 from wasm_kernel.errors import ConfigurationError, NotAllowed, WasmKernelError
 from wasm_kernel.host import administrator
 from wasm_kernel.host.disk.records import read_record
-from wasm_kernel.kernel.magics.grants import Grants
+from wasm_kernel.kernel.magics.grants import Grants, forbidden
 from wasm_kernel.kernel.notebook_session import NotebookSession
 from wasm_kernel.model.names import is_kept_back
 from wasm_kernel.model.records import BadRecord
@@ -49,15 +49,28 @@ class DataFolder:
         named = record.extra.get(_FIELD) if record is not None else None
         if not isinstance(named, str) or not named:
             return
+        folder = self._still_permitted(Path(named))
+        if folder is not None:
+            runtime.sandbox.show_data(folder)
+        self.shown = folder
+
+    def _still_permitted(self, folder: Path) -> Path | None:
+        """The folder, if it may be shown as when the person allowed it; otherwise the next cell says why not."""
         try:
             if "mount" not in self._granted.given():
-                raise NotAllowed("the permission for it was taken back")
-            folder = self._permitted(Path(named), Path(named))
+                raise NotAllowed(forbidden("mount") or "the permission for it was taken back")
+            return self._permitted(folder, folder)
         except (WasmKernelError, OSError) as e:
-            self._place.notes.append(f"{named} is not shown at /data: {e}")
-            return
-        runtime.sandbox.show_data(folder)
-        self.shown = folder
+            self._place.notes.append(f"{folder} is not shown at /data: {e}")
+            return None
+
+    async def check(self) -> None:
+        """Before a cell: what is no longer permitted is no longer shown, though a later opening may show it again."""
+        runtime = self._runtime
+        if runtime is not None and self.shown is not None and self._still_permitted(self.shown) is None:
+            self.shown = None
+            async with runtime.guest:
+                await asyncio.to_thread(runtime.sandbox.show_data, None)
 
     def find(self, wanted: str) -> Path:
         """The folder that a person means; refused if a notebook may not see it."""

@@ -81,9 +81,9 @@ class Recording:
 
     def unsynced(self, path: Path) -> list[str]:
         """What of a file that changes under its name could still be lost."""
-        info, names = path.stat(), [one for one in self.named if one.path == path]
+        info, moments = path.stat(), [one.moment for one in self.named if one.path == path]
         found = [] if self._is_whole(info) else [f"{path.name} was not synced as it is now"]
-        if names and self._folders.get(names[-1].folder, -1) < names[-1].moment:
+        if self._folders.get(_identity(path.parent.stat()), -1) < max(moments, default=0):
             found.append(f"the folder of {path.name} was not synced")
         return found
 
@@ -144,11 +144,15 @@ def recorded(deaf_to: Site | None = None) -> Iterator[Recording]:
 
 
 def _listen(recording: Recording, patch: pytest.MonkeyPatch) -> None:
-    real = {name: getattr(os, name) for name in ("fsync", "rename", "replace", "link", "mkdir", "unlink")}
+    names = ("fsync", "fdatasync", "rename", "replace", "link", "mkdir", "unlink")
+    real = {name: getattr(os, name) for name in names}
 
-    def fsync(handle: int) -> None:
-        real["fsync"](handle)
-        recording.synced(handle)
+    def syncing(name: str) -> Callable[[int], None]:
+        def call(handle: int) -> None:
+            real[name](handle)
+            recording.synced(handle)
+
+        return call
 
     def naming(name: str) -> Callable[..., None]:
         def call(source: Any, target: Any, *, src_dir_fd: Any = None, dst_dir_fd: Any = None, **more: Any) -> None:
@@ -178,7 +182,8 @@ def _listen(recording: Recording, patch: pytest.MonkeyPatch) -> None:
         really(handle)
         recording.synced_everything()
 
-    patch.setattr(os, "fsync", fsync)
+    for name in ("fsync", "fdatasync"):
+        patch.setattr(os, name, syncing(name))
     for name in ("rename", "replace", "link"):
         patch.setattr(os, name, naming(name))
     patch.setattr(os, "mkdir", mkdir)

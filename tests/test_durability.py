@@ -22,6 +22,7 @@ from wasm_kernel.host.disk import packages, tombstones
 from wasm_kernel.host.disk.records import RecordKeeper, read_record, write_record
 from wasm_kernel.host.files.saved_tree import SavedTree
 from wasm_kernel.host.image import cache
+from wasm_kernel.host.store.cell_log import CellLog
 from wasm_kernel.hub.audit import AuditLog, Entry
 from wasm_kernel.model.names import METADATA_NAME, STATE_FOLDER
 from wasm_kernel.model.records import SessionRecord
@@ -193,8 +194,27 @@ def a_part_of_the_image(root: Path) -> tuple[Act, Check]:
 
 def a_line_of_the_audit_log(root: Path) -> tuple[Act, Check]:
     log = AuditLog(root / "log")
-    log.append([Entry("t", "r", "a", "prune")])
     return lambda: log.append([Entry("t", "r", "a", "delete")]), lambda recording: recording.unsynced(root / "log")
+
+
+def a_log_of_cells(root: Path) -> tuple[Act, Check]:
+    """Also of a file that was closed before it was synced, because its cells were about to be stored."""
+    store = root / STATE_FOLDER / "snapshots"
+    store.mkdir(parents=True)
+    log = CellLog(store / "logs" / ID, "key")
+
+    def act() -> None:
+        log.append(b"{}", b"one")
+        log.rotate()
+        log.append(b"{}", b"two")
+        log.sync()
+
+    def check(recording: Recording) -> list[str]:
+        files = list((store / "logs" / ID).iterdir())
+        assert len(files) == 2
+        return [*lasts(store / "logs")(recording), *(p for file in files for p in recording.unsynced(file))]
+
+    return act, check
 
 
 CASES: list[Case] = [
@@ -215,6 +235,7 @@ CASES: list[Case] = [
     packages_of_a_session,
     a_part_of_the_image,
     a_line_of_the_audit_log,
+    a_log_of_cells,
 ]
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from tests.conformance.client import Kernel, eventually
 from tests.disks import Disk, ext4
 from tests.sessions.helpers import make_session, plant_snapshot
 from wasm_kernel import SandboxLogger, create_session_sandbox, get_session_sandbox, write_session_file
@@ -31,7 +35,7 @@ QUIET = SandboxLogger(level="error")
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    with ext4(tmp_path, 48) as disk:
+    with ext4(tmp_path, 96) as disk:
         (disk.at / "root").mkdir()
         os.sync()
         yield disk
@@ -90,6 +94,44 @@ def test_a_snapshot_that_was_answered(disk: Disk) -> None:
                 assert not verify_snapshots(at / "root").damaged
                 with get_session_sandbox("one", workspace_root=at / "root", logger=QUIET, resume=True) as again:
                     assert again.execute("print(x, len(y), open('/app/f').read())").stdout == f"{n} {1000 * n} {n}\n"
+
+
+def test_cells_of_a_kernel(disk: Disk) -> None:
+    """All that were answered, within a second or two: appended to the log, which is synced about every second."""
+    kernel = Kernel(disk.at / "root", WASM_KERNEL_SESSION="one")
+    try:
+        for n in range(12):
+            kernel.ok(f"x = {n}")
+            time.sleep(0.05)
+
+        def is_kept() -> bool:
+            with _stopped(kernel.pid):
+                cut = disk.cut()
+            with (
+                disk.after_power_cut(cut) as at,
+                get_session_sandbox("one", workspace_root=at / "root", logger=QUIET, resume=True) as again,
+            ):
+                return again.execute("print(x)").stdout == "11\n"
+
+        assert eventually(is_kept, 30)
+    finally:
+        kernel.stop()
+
+
+@contextlib.contextmanager
+def _stopped(pid: int) -> Iterator[None]:
+    """A process that does nothing meanwhile: its disk can be copied."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        while any(_state(pid, thread.id) != "T" for thread in psutil.Process(pid).threads()):
+            time.sleep(0.01)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _state(pid: int, thread: int) -> str:
+    return Path(f"/proc/{pid}/task/{thread}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from wasm_kernel.host.durable import write_file
+from wasm_kernel.host.durable import sync_folder, write_file
 
 _TEXTS = ("time", "run", "actor", "action", "user", "session_id", "snapshot_id", "reason", "result", "detail")
 _FILTERS = ("user", "action", "result")
@@ -106,6 +106,8 @@ class AuditLog:
                 os.ftruncate(handle, size)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
             os.fsync(handle)
+            if not size:
+                sync_folder(self._path.parent)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:

@@ -214,6 +214,8 @@ class Checkpoints:
         except BaseException as e:  # noqa: BLE001 - passed on to the waiting caller
             self._log.warning("a snapshot could not be written: %s", e)
             pending.written.set_exception(e)
+            with contextlib.suppress(OSError):
+                recorder.log.sync()  # there is nothing else that a power cut would leave of it
             return
         pending.written.set_result(snapshot)
         if pending.trigger == "checkpoint" or (pending.trigger == "session_close" and self._kept is not None):

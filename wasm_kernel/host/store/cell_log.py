@@ -75,6 +75,7 @@ class CellLog:
         self._segments: list[_Segment] = []
         self._handle = -1  # of the last segment, if it is open
         self._unsynced = False
+        self._left: list[Path] = []  # files that were closed before they were synced
         self._next = 1  # number of the next file
         self._begin("")
 
@@ -180,13 +181,18 @@ class CellLog:
     def sync(self) -> None:
         """Make what is logged survive a power cut. Blocks."""
         with self._lock:
-            handle = os.dup(self._handle) if self._handle >= 0 and self._unsynced else -1
-            self._unsynced = False
-        if handle >= 0:
-            try:
+            handles = [os.dup(self._handle)] if self._handle >= 0 and self._unsynced else []
+            for path in self._left:  # without these, nothing after them counts
+                with contextlib.suppress(FileNotFoundError):  # folded
+                    handles.append(os.open(path, _READ))
+            self._unsynced, self._left = False, []
+        try:
+            for handle in handles:
                 os.fdatasync(handle)
-                sync_folder(self._folder)
-            finally:
+            for folder in (self._folder, *self._folder.parents[:2]) if handles else ():
+                sync_folder(folder)
+        finally:
+            for handle in handles:
                 os.close(handle)
 
     def close(self) -> None:
@@ -200,6 +206,9 @@ class CellLog:
         handle, self._handle = self._handle, -1
         if handle >= 0:
             os.close(handle)
+            if self._unsynced:
+                self._left.append(self._segments[-1].path)
+            self._unsynced = False
 
 
 @dataclass

@@ -12,7 +12,7 @@ from . import shims, zip_modules
 zip_modules.move()
 shims.install()  # before IPython is imported, which looks around while it is
 
-from . import aio, comms, door, installed, next_steps, parents, shell, variables, warm, wire  # noqa: E402
+from . import aio, comms, door, installed, next_steps, parents, shelf, shell, variables, warm, wire  # noqa: E402
 
 _shell = None
 
@@ -75,7 +75,7 @@ def reseed(seed):
     import random
 
     random.seed(seed)
-    numpy = sys.modules.get("numpy")
+    numpy = shelf.find("numpy")
     if numpy is not None:
         numpy.random.seed(int.from_bytes(seed[:4], "little"))
         # default_rng() and uuid4() draw from os.urandom each time
@@ -224,13 +224,12 @@ def do_scrub(request, buffers):
 
     All of it is taken, while the host does not let the memory grow, told of, and given back.
     """
-    from numpy import empty, uint8
-
-    spare = empty(2 << 20, uint8)  # to write the message with
+    numpy = shelf.find("numpy")
+    spare = numpy.empty(2 << 20, numpy.uint8)  # to write the message with
     held, size = [], 1 << 30
     while size >= request["least"] and len(held) < request["most"]:
         try:
-            held.append(empty(size, uint8))
+            held.append(numpy.empty(size, numpy.uint8))
         except MemoryError:
             size //= 2
     del spare

@@ -6,6 +6,9 @@ import os
 import sys
 
 from . import aio
+from .traces import Traces
+
+_traces = None
 
 # Modules that a notebook may want at once, by part; in words, as they are many.
 IMPORTS = {
@@ -13,7 +16,7 @@ IMPORTS = {
     "pandas": "pandas pandas.io.formats.style pandas.io.excel pandas.io.parsers pandas.plotting openpyxl",
     "matplotlib": """
         matplotlib matplotlib.pyplot matplotlib.backends.backend_agg matplotlib.backends.backend_svg matplotlib.dates
-        matplotlib_inline.backend_inline matplotlib.animation PIL.PngImagePlugin""",
+        matplotlib.animation PIL.PngImagePlugin""",
     "scipy": """
         scipy scipy.stats scipy.optimize scipy.signal scipy.sparse scipy.sparse.linalg scipy.linalg scipy.interpolate
         scipy.integrate scipy.spatial scipy.special scipy.ndimage scipy.cluster.hierarchy""",
@@ -40,7 +43,6 @@ _CELLS = {
         "def f(): return undefined_name\nf()",
         "x = (",
         "print('x')",
-        "%matplotlib inline",
         "len?",
         "import asyncio; await asyncio.sleep(0)",
         "display(1)",
@@ -55,6 +57,7 @@ _CELLS = {
     ],
     "matplotlib": [
         "import matplotlib.pyplot as plt",
+        "%matplotlib inline",
         "plt.plot([1, 2]); plt.title('t'); plt.legend(['a']); plt.show()",
         "fig, ax = plt.subplots(2, 2); ax[0, 0].hist([1, 2]); ax[0, 1].scatter([1], [2])\n"
         "ax[1, 0].bar([1], [2]); ax[1, 1].imshow([[1]]); plt.show()",
@@ -77,12 +80,15 @@ _CELLS = {
 
 def up(shell, part):
     """Import and try out one part; what is not there is reported, not raised."""
+    global _traces
+    _traces = _traces or Traces()
     missing = []
-    for name in IMPORTS.get(part, "").split():
-        try:
-            importlib.import_module(name)
-        except ImportError:
-            missing.append(name)
+    with shell.builtin_trap, _traces.imports(part):  # as from a cell: pandas looks for get_ipython, too
+        for name in IMPORTS.get(part, "").split():
+            try:
+                importlib.import_module(name)
+            except ImportError:
+                missing.append(name)
     failed = []
     for cell in _CELLS.get(part, ()):
         result = aio.run_cell(shell, cell, {"store_history": False, "silent": False})
@@ -104,6 +110,13 @@ def up(shell, part):
     if part == "settle":
         _settle(shell)
     return {"status": "ok", "missing": missing, "failed": failed}
+
+
+# What a notebook's namespace has from the start, and a reset takes away.
+_NAMES = {
+    **{"_": "", "__": "", "___": "", "__loader__": None, "__package__": None, "__spec__": None},
+    "__doc__": "Automatically created module for IPython interactive environment",
+}
 
 
 def _forget(history):
@@ -131,6 +144,7 @@ def _settle(shell):
 
     inspect.getmodule(sys._getframe(), "/nowhere")
     shell.reset(new_session=False)
+    shell.user_ns.update(_NAMES)
     _forget(shell.history_manager)
     shell.execution_count = 1
     shell.payload_manager.clear_payload()
@@ -138,8 +152,9 @@ def _settle(shell):
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         if hasattr(sys, name):
             delattr(sys, name)
+    _traces.hide(shell)
     # Not earlier: argparse colours the help of magics with it, which then becomes their docstrings.
-    os.environ["FORCE_COLOR"] = "1"
+    os.environ.update({"FORCE_COLOR": "1", "CLICOLOR": "1", "CLICOLOR_FORCE": "1"})
     importlib.invalidate_caches()
     gc.collect()
     gc.freeze()

@@ -9,7 +9,7 @@ import sys
 import time
 import types
 
-from . import function_sources, plots
+from . import function_sources, plots, quick_tracebacks
 
 NO_NETWORK = "no network in the WebAssembly sandbox"
 NO_PROCESS = "no processes in the WebAssembly sandbox: shell commands cannot run here"
@@ -26,8 +26,9 @@ ENVIRONMENT = {
     "XDG_DATA_HOME": "/tmp/.local/share",
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "MPLCONFIGDIR": "/tmp/.config/matplotlib",
-    "TERM": "xterm-256color",
+    "TERM": "xterm-color",  # this and the pagers as ipykernel has them
     "PAGER": "cat",
+    "GIT_PAGER": "cat",
     "LANG": "C.UTF-8",
     "JPY_PARENT_PID": "1",  # libraries take it as "in a Jupyter kernel"
     "LOKY_MAX_CPU_COUNT": "1",
@@ -46,7 +47,8 @@ def install():
     sys.meta_path.insert(0, _SslFinder)
     after_import("socket", _socket)
     after_import("inspect", _inspect)
-    after_import("stack_data.core", function_sources.install)
+    after_import("stack_data.core", _stack_data)
+    after_import("pygments.formatters.terminal256", quick_tracebacks.terminal256)
     after_import("queue", lambda m: setattr(m, "SimpleQueue", m._PySimpleQueue))  # the C one blocks on a C lock
     after_import("concurrent.futures.thread", _executor)
     after_import("tqdm.std", lambda m: setattr(m.tqdm, "monitor_interval", 0))  # its monitor is a thread
@@ -156,6 +158,11 @@ def _inspect(module):
         return real(object, _filename)
 
     module.getmodule = getmodule
+
+
+def _stack_data(module):
+    function_sources.install(module)
+    quick_tracebacks.stack_data(module)
 
 
 # ---- locks and threads

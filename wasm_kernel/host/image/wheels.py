@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -16,10 +17,11 @@ from wasm_kernel.errors import ImageError
 
 @dataclass(frozen=True)
 class Which:
-    """Which wheels of a release are wanted, in pip's words and in uv's."""
+    """Which wheels of a release are wanted, in pip's words and in uv's, which wants some of them in its environment."""
 
     pip: tuple[str, ...]
     uv: tuple[str, ...]
+    uv_environment: tuple[tuple[str, str], ...] = ()
 
 
 PURE = Which(
@@ -34,6 +36,7 @@ WITH_SOURCES = Which(
         "--platform", "macosx_14_0_arm64", "--platform", "macosx_11_0_arm64", "--platform", "any",
     ),
     ("--python-version", "3.13", "--python-platform", "aarch64-apple-darwin"),
+    (("MACOSX_DEPLOYMENT_TARGET", "14.0"),),
 )  # fmt: skip
 
 
@@ -48,14 +51,14 @@ def install(which: Which, requirements: str, target: Path, what: str, report: Ca
         file.flush()
         options = ["--no-deps", "--only-binary", ":all:", "--target", str(target), "--require-hashes", "-r", file.name]
         pip = [sys.executable, "-P", "-m", "pip", "install", "--progress-bar", "raw", "--no-compile"]
-        commands = [[*pip, *which.pip, *options]]
+        commands: list[tuple[list[str], dict[str, str]]] = [([*pip, *which.pip, *options], {})]
         uv = shutil.which("uv")
         if uv:
-            commands.append([uv, "pip", "install", *which.uv, *options])
+            commands.append(([uv, "pip", "install", *which.uv, *options], dict(which.uv_environment)))
         problems = []
-        for command in commands:
+        for command, environment in commands:
             shutil.rmtree(target, ignore_errors=True)
-            problem = _run(command, requirements.count("=="), report)
+            problem = _run(command, environment, requirements.count("=="), report)
             if not problem:
                 return
             problems.append(problem)
@@ -65,13 +68,14 @@ def install(which: Which, requirements: str, target: Path, what: str, report: Ca
     )
 
 
-def _run(command: list[str], count: int, report: Callable[[float], None]) -> str:
+def _run(command: list[str], environment: dict[str, str], count: int, report: Callable[[float], None]) -> str:
     """Run pip or uv; what it said if it failed."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        env={**os.environ, **environment},
         text=True,
         errors="replace",
     )

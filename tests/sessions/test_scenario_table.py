@@ -12,6 +12,7 @@ SPECIFICATION = {
     "000": "sessions/test_specification_design.py",
     "001": "sessions/test_specification_metadata.py",
     "003": "sessions/test_specification_sessions.py",
+    "004": "server/api/test_specification_sandboxes.py",
 }
 
 
@@ -31,11 +32,11 @@ def functions(path: Path) -> dict[str, str]:
 
 def test_every_test_named_in_the_table_exists_and_quotes_its_scenario() -> None:
     found = rows()
-    assert {document for document, *_ in found} == {"000", "001", "002", "003"}
+    assert {document for document, *_ in found} == {"000", "001", "002", "003", "004"}
     for document, scenario, file, test in found:
         docstring = functions(TESTS / file).get(test)
         assert docstring is not None, f"{document}, {scenario}: there is no {test} in {file}"
-        if document in SPECIFICATION:
+        if file == SPECIFICATION.get(document):
             assert docstring.removeprefix("Scenario: ") == scenario, f"{test} quotes {docstring!r}"
 
 
@@ -48,6 +49,8 @@ def test_every_scenario_is_in_the_table_once() -> None:
 
 
 def test_as_many_scenarios_as_the_documents_have() -> None:
-    counts = {document: sum(row[0] == document for row in rows()) for document in SPECIFICATION}
+    counts = {d: sum(row[0] == d and row[2] == file for row in rows()) for d, file in SPECIFICATION.items()}
     assert (counts["001"], counts["003"]) == (20, 25)
     assert counts["000"] == 7 + 2 + 2 + 5 + 4  # unit, integration and security tests, edge cases, extensions
+    beside = [row for row in rows() if row[0] == "004" and row[2] != SPECIFICATION["004"]]
+    assert (counts["004"], len(beside)) == (12, 10)  # what REST does; what library, command line and page do

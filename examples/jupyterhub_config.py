@@ -29,8 +29,8 @@ c.JupyterHub.spawner_class = "simple"
 c.SimpleLocalProcessSpawner.home_dir_template = str(HOMES / "{username}")
 c.Spawner.default_url = "/lab"
 c.Spawner.args = ["--allow-root"] if os.geteuid() == 0 else []
-# The image is built once, by `wasm-kernel install`, where the administrator's file says (`image_cache`, above). What users
-# may have at most is ruled by the same file: docs/administrators.md.
+# The image is built once, by `wasm-kernel install`, where the administrator's file says (`image_cache`, above). What
+# users may have at most is ruled by the same file: docs/administrators.md.
 
 # ---- Servers nobody uses are stopped. The kernel saves variables before it ends: the next one goes on from there.
 culler = {

@@ -73,7 +73,7 @@ class SessionRuntime(GuestAccess):
         """``collector``: frees the space of deleted snapshots, if several runtimes share one."""
         super().__init__()
         self.rules, self._startup_code, self._log = rules, startup_code, log
-        self._metadata = MetadataRefresh(self._loop, logger)
+        self.metadata = MetadataRefresh(self._loop, logger)
         self._collector = collector
         self._checkpoints: Checkpoints | None = None
         self.background = BackgroundTasks(self._loop, lambda: self.sandbox, self._background_turn)
@@ -152,7 +152,7 @@ class SessionRuntime(GuestAccess):
         self.moment += 1
         self.last_result = result
         self._serial = execution.serial or self._serial
-        self._metadata.ran(self.live, result)
+        self.metadata.ran(self.live, result)
         return result
 
     def _log_cell(self, cell: Execution, result: SandboxResult, delta: TurnDelta) -> bool:
@@ -211,7 +211,7 @@ class SessionRuntime(GuestAccess):
 
     async def settled(self) -> None:
         """Wait until all captures are written, and the metadata."""
-        await asyncio.to_thread(self._metadata.write)
+        await asyncio.to_thread(self.metadata.write)
         if self._checkpoints is not None:
             await self._checkpoints.settled()
 
@@ -373,7 +373,7 @@ class SessionRuntime(GuestAccess):
 
         The session itself stays open; its opener closes it.
         """
-        self._metadata.write()
+        self.metadata.write()
         if restarting:
             self.live.note(fresh_start=True)
         with contextlib.suppress(WasmKernelError, OSError):

@@ -45,6 +45,8 @@ class Sandboxes:
         pool = self.pool
         held = pool.held.get(session_id)
         living = held.living() if held is not None else None
+        if held is not None and held.runtime is not None:
+            await pool.in_thread(held.runtime.metadata.write)
         found = await pool.in_thread(views.sandbox, pool.root, session_id, pool.terms, living)
         if found is None:
             raise no_sandbox(session_id)

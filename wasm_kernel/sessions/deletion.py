@@ -47,7 +47,7 @@ def delete_session_workspace(
     last = None
     try:
         if snapshot and (root / session_id).is_dir():
-            last = save_and_remove(root, session_id, logger)
+            last = save_and_remove(root, session_id, lock, logger)
             removed = True
         else:
             facts = remembered(root / session_id)
@@ -74,9 +74,9 @@ def _save_live(root: Path, session_id: str) -> None:
             live.leave()
 
 
-def save_and_remove(root: Path, session_id: str, logger: SandboxLogger) -> Snapshot:
+def save_and_remove(root: Path, session_id: str, lock: locks.SessionLock, logger: SandboxLogger) -> Snapshot:
     """Take a last snapshot of a session that nobody has open, and delete the rest. The caller holds its lock."""
-    last, whole = snapshot_at_rest(root, session_id)
+    last, whole = snapshot_at_rest(root, session_id, lock)
     remove_but_snapshots(root, session_id, last)
     if whole:
         thin_out(root, session_id)

@@ -152,7 +152,7 @@ class _Removal:
                 self.errors[session_id] = str(e)
                 continue
             try:
-                self._save_and_delete(decision)
+                self._save_and_delete(decision, lock)
             except (OSError, ValueError, WasmKernelError) as e:
                 self.errors[session_id] = str(e)
             finally:
@@ -160,7 +160,7 @@ class _Removal:
                 locks.forget_free_lock(self._root, session_id)
                 self._progressed(number)
 
-    def _save_and_delete(self, decision: Decision) -> None:
+    def _save_and_delete(self, decision: Decision, lock: locks.SessionLock) -> None:
         """Save and delete it under one lock, so that no work done in between is lost."""
         session_id, target = decision.session_id, self._planned.archive_of(decision.session_id)
         if stamp_of(self._root, session_id) != decision.stamp:
@@ -170,7 +170,7 @@ class _Removal:
             make_folder(target.parent)
             write_archive(self._root, session_id, target, self._logger)
         if self._planned.snapshot:
-            self.last_snapshots[session_id] = save_and_remove(self._root, session_id, self._logger).snapshot_id
+            self.last_snapshots[session_id] = self._saved(session_id, lock)
         else:
             facts = remembered(self._root / session_id)
             removal.remove_session(self._root, session_id)
@@ -188,6 +188,9 @@ class _Removal:
             self._failed(session_id, error)
         if not rest:
             self._logger.warning("session.prune.failed", workspace_root=str(self._root), error=str(error))
+
+    def _saved(self, session_id: str, lock: locks.SessionLock) -> str:
+        return save_and_remove(self._root, session_id, lock, self._logger).snapshot_id
 
     def _failed(self, session_id: str, error: OSError) -> None:
         self.errors[session_id] = str(error)

@@ -10,6 +10,7 @@ import pytest
 from tests.conformance.client import Kernel, eventually
 from tests.disks import Disk, ext4
 from tests.sessions.helpers import make_session
+from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.sessions.snapshots import list_snapshots
 
 MB = 1 << 20
@@ -73,6 +74,23 @@ def test_it_gets_full_meanwhile(disk: Disk, start: Callable[..., Kernel]) -> Non
     disk.fill()
     again.ok("x = 4")
     assert eventually(lambda: TOLD in again.ok("5").said), "told again: it had been well in between"
+
+
+def test_nothing_was_set_aside(disk: Disk, start: Callable[..., Kernel]) -> None:
+    """A root of an earlier version: a new notebook is told what to do, which works without a session, and then it runs."""
+    root = disk.at / "root"
+    doomed = make_session(root, hours=100, files={"a": b"x" * MB})
+    (root / STATE_FOLDER / "locks").mkdir(parents=True)
+    (root / STATE_FOLDER / "gate").touch()
+    disk.fill()
+    kernel = start(WASM_KERNEL_GRANTS="prune")
+    cell = kernel.run("print(1)")
+    assert "there is no room for this notebook's" in cell.traceback
+    assert "`%prune --older-than 30d`" in cell.traceback
+    kernel.ok("%prune --older-than 1d --yes")
+    assert not (root / doomed).exists()
+    cell = kernel.ok("print(2)")
+    assert cell.said == "2\n", "it is not full any more"
 
 
 def test_temporary_files_are_on_the_same_disk(disk: Disk, start: Callable[..., Kernel]) -> None:

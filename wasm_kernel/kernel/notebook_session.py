@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.errors import ConfigurationError, SessionLocked, WasmKernelError
+from wasm_kernel.errors import ConfigurationError, SandboxError, SessionLocked, WasmKernelError
 from wasm_kernel.host.disk import reserve
 from wasm_kernel.host.disk.locks import SessionLock, lock_session
 from wasm_kernel.host.image import image
@@ -40,6 +40,11 @@ _DISK_FULL = (
     "lost when the kernel ends. Delete what you no longer need: `%prune --older-than 30d` shows old sessions and "
     "deletes them with --yes, `%session list` shows all, `%session delete ID --yes` deletes one. Checkpoints are taken "
     "again once there is room"
+)
+_NO_ROOM = (
+    "the disk with your sessions is full, and there is no room for this notebook's. Delete what you no longer need, "
+    "and run the cell again: `%prune --older-than 30d` shows old sessions and deletes them with --yes; in a terminal: "
+    "`wasm-kernel prune`"
 )
 
 
@@ -73,9 +78,13 @@ class NotebookSession:
             raise ConfigurationError(self.refused)
         img = image.load()
         self.root = prepared_root(self.root)
-        if not reserve.has_room(self.root):
+        had_room = reserve.has_room(self.root)
+        try:
+            found = self._find()
+        except OSError as e:
+            raise SandboxError(_NO_ROOM) if reserve.is_full(e) else e from None
+        if not had_room:
             self._tell_of_full_disk()
-        found = self._find()
         if found.note:
             self.notes.append(found.note)
         live = self._live(found.session_id, found.folder, img, found.lock)

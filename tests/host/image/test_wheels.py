@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from wasm_kernel import ImageError
+from wasm_kernel.host.disk import installer
 from wasm_kernel.host.image import image, wheels
 
 
@@ -26,7 +26,8 @@ def broken_pip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
 
 
-def test_pip_fetches_pure_and_foreign_wheels(tmp_path: Path) -> None:
+def test_pip_fetches_pure_and_foreign_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installer, "find_uv", lambda: None)
     parts: list[float] = []
     wheels.install(wheels.WITH_SOURCES, _pinned("cycler", "kiwisolver"), tmp_path / "here", "them", parts.append)
     assert (tmp_path / "here" / "cycler" / "__init__.py").is_file()
@@ -36,8 +37,11 @@ def test_pip_fetches_pure_and_foreign_wheels(tmp_path: Path) -> None:
     assert parts[-1] <= 1
 
 
-@pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not on the path")
-def test_uv_fetches_the_same_where_pip_cannot(tmp_path: Path, broken_pip: None) -> None:
+@pytest.mark.parametrize("first", [True, False])
+def test_uv_fetches_the_same(tmp_path: Path, broken_pip: None, monkeypatch: pytest.MonkeyPatch, first: bool) -> None:
+    """First where it knows the user's registry, else where pip cannot."""
+    assert installer.find_uv() is not None, "the development group has it"
+    monkeypatch.setattr(installer, "uv_knows_where", lambda: first)
     wheels.install(wheels.WITH_SOURCES, _pinned("cycler", "numpy"), tmp_path / "here", "them", lambda part: None)
     assert (tmp_path / "here" / "numpy" / "linalg" / "_linalg.py").is_file(), "a wheel for macOS 14 and later"
 

@@ -171,11 +171,16 @@ def _commands(target: Path, file: Path) -> list[list[str]]:
     """What to try: uv resolves faster, and by the guest's markers. It does not know where pip was told to look."""
     commands = []
     uv = find_uv()
-    if uv and not (_pip_has_its_index() and not _uv_has_its_index()):
+    if uv and uv_knows_where():
         commands.append([uv, *_UV_OPTIONS, "--python", sys.executable, "--target", str(target), "-r", file.name])
     if importlib.util.find_spec("pip") is not None:
         commands.append([*_pip(), *_PIP_OPTIONS, "--target", str(target), "-r", file.name])
     return commands
+
+
+def uv_knows_where() -> bool:
+    """Whether uv would ask the registry that the user wants to be asked: some told only pip which one that is."""
+    return _uv_has_its_index() or not _pip_has_its_index()
 
 
 def _pip() -> list[str]:

@@ -50,7 +50,7 @@ LATE: dict[str, tuple[str, set[str]]] = {
     ),
     "apps.completion": (_COMMAND, {"wasm_kernel.host.disk.records"}),
     "apps.configuration": (_COMMAND, {"wasm_kernel.apps.kernel_app"}),
-    "apps.doctor": (_COMMAND, {"jupyter_client.kernelspec"}),
+    "apps.doctor": (_COMMAND, {"jupyter_client.kernelspec", "jupyter_server.extension.config"}),
     "apps.kernel_app": (
         "sockets are bound, and the session is being opened, before the rest is imported",
         {

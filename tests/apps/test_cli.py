@@ -67,6 +67,7 @@ def test_run_within_limits() -> None:
     done = wasm_kernel("run", "--timeout", "0.5", "-c", "while True: pass")
     assert done.returncode == 1
     assert "limit of 0.5 s" in done.stderr
+    assert "give more time with --timeout" in done.stderr
     done = wasm_kernel("run", "--memory", "400M", "-c", "x = bytearray(1 << 30)")
     assert done.returncode == 1
     assert "MemoryError" in done.stderr
@@ -101,10 +102,10 @@ def test_control_c_ends_the_program_with_130() -> None:
     [
         (["run"], "nothing to run"),
         (["run", "/no/such/file.py"], "cannot read"),
-        (["run", "--timeout", "soon", "-c", "1"], "'soon' is not a duration"),
+        (["run", "--timeout", "soon", "-c", "1"], "--timeout: 'soon' is not a duration"),
         (["run", "--memory", "lots", "-c", "1"], "'lots' is not a size"),
         (["run", "--memory", "1M", "-c", "1"], "memory is '1M'; it must be from 320.0 MB to 4.0 GB"),
-        (["run", "--timeout", "0.0001", "-c", "1"], "timeout is '0.0001'; it must be from 1 ms"),
+        (["run", "--timeout", "0.0001", "-c", "1"], "wasm-kernel: --timeout is '0.0001'; it must be from 1 ms"),
         (["run", "--workspace", "/dev/null", "-c", "1"], "not a folder"),
     ],
 )
@@ -221,6 +222,39 @@ def test_doctor_finds_each_fault_and_says_what_to_do(tmp_path: Path) -> None:
     assert "WASM_KERNEL_CACHE" in cache["remedy"]
 
 
+def test_doctor_looks_at_the_extensions(tmp_path: Path) -> None:
+    def found(**env: str) -> dict[str, dict[str, str]]:
+        return {f["what"]: f for f in json.loads(wasm_kernel("doctor", "--json", **env).stdout)}
+
+    healthy = found()
+    assert healthy["Server extension"]["ok"]
+    assert healthy["Lab extension"]["ok"]
+    configuration = tmp_path / "config"
+    (configuration / "labconfig").mkdir(parents=True)
+    (configuration / "jupyter_server_config.json").write_text(
+        '{"ServerApp": {"jpserver_extensions": {"wasm_kernel": false}}}'
+    )
+    off = {"@jupyter-widgets/jupyterlab-manager": True}
+    (configuration / "labconfig" / "page_config.json").write_text(json.dumps({"disabledExtensions": off}))
+    sick = found(JUPYTER_CONFIG_DIR=str(configuration), JUPYTER_PREFER_ENV_PATH="0")
+    for what, remedy in (
+        ("Server extension", "jupyter server extension enable wasm_kernel"),
+        ("Lab extension", "jupyter labextension enable @jupyter-widgets/jupyterlab-manager"),
+    ):
+        assert not sick[what]["ok"]
+        assert "is disabled" in sick[what]["detail"]
+        assert remedy in sick[what]["remedy"]
+
+
+def test_doctor_misses_extensions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "jupyter_config_path", lambda: [str(tmp_path)])
+    monkeypatch.setattr(doctor, "jupyter_path", lambda *names: [str(tmp_path)])
+    findings = {f.what: f for f in doctor.examine()}
+    assert (findings["Server extension"].ok, findings["Lab extension"].ok) == (False, False)
+    assert "is not enabled" in findings["Server extension"].detail
+    assert "pip install jupyterlab_widgets" in findings["Lab extension"].remedy
+
+
 def test_doctor_reads_the_image_when_asked() -> None:
     findings = {f.what: f for f in doctor.examine(deep=True)}
     assert findings["Image's bytes"].ok, findings["Image's bytes"].detail
@@ -271,6 +305,7 @@ def test_config(root: Path, main: Main, tmp_path: Path) -> None:
     assert main.json("config", "show")["settings"]["checkpoint_count"] == 7
     assert main.json("config")["files"] == [str(file)]
     assert "checkpoint_count\t7\tset" in main("config")[1]
+    assert "checkpoint_bytes\t2.0 GB\tdefault" in main("config")[1]
     assert main("config", "--generate", "--force")[0] == 0
     assert main("config", "what")[0] == 2
 

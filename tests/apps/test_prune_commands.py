@@ -61,6 +61,21 @@ def test_delete_asks(root: Path, main: Main) -> None:
     assert not (root / session_id).exists()
 
 
+def test_what_goes_is_named_as_a_person_knows_it(root: Path, main: Main) -> None:
+    thesis = make_session(root, 72, notebook="/home/ada/thesis/chapter 3.ipynb")
+    titled = make_session(root, 60, notebook="/home/ada/x.ipynb", title="Trip to Bern")
+    nameless = make_session(root, 50)
+    for command in (("prune", "--older-than", "2d"), ("sessions", "delete", thesis, titled, nameless)):
+        code, out, _ = main(*command, "--dry-run")
+        assert code == 0
+        named = {line.split("\t")[0]: line.split("\t")[1] for line in out.splitlines()[:-1]}
+        assert named == {thesis: "chapter 3.ipynb", titled: "Trip to Bern", nameless: ""}
+    code, seen = on_terminal("sessions", "delete", thesis, answer="n\n")
+    assert code == 1
+    assert "chapter 3.ipynb" in plain(seen)
+    assert "Delete 1 session" in seen
+
+
 def test_a_session_in_use_stays(root: Path, main: Main) -> None:
     session_id, free = make_session(root, 50), make_session(root, 50)
     with other_process(HOLD, root, session_id):

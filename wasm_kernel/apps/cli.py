@@ -175,8 +175,13 @@ def run_command(options: argparse.Namespace) -> int:
 
     name, code, arguments = _program(options)
     maxima = administrator.rules().maxima
-    asked = {limit: value for limit in ("timeout", "memory") if (value := getattr(options, limit)) is not None}
-    policy = limits.changed(limits.bounded(ExecutionPolicy(), maxima), asked, maxima)
+    policy = limits.bounded(ExecutionPolicy(), maxima)
+    for limit in ("timeout", "memory"):
+        if (value := getattr(options, limit)) is not None:
+            try:
+                policy = limits.changed(policy, {limit: value}, maxima)
+            except ConfigurationError as e:
+                raise ConfigurationError(f"--{str(e).removeprefix('limit ')}") from None  # as it was typed
 
     def show(event: wire.Event) -> None:
         if isinstance(event, wire.Stream):
@@ -205,8 +210,11 @@ def run_command(options: argparse.Namespace) -> int:
         print(json.dumps({**asdict(result), "reply": None}, indent=2, default=str))
     elif result.outcome.kind not in ("ok", "error", "exit"):
         print(f"wasm-kernel: {result.outcome.message}", file=sys.stderr)
-        if result.outcome.next_step:
-            print(f"wasm-kernel: {result.outcome.next_step}", file=sys.stderr)
+        step = result.outcome.next_step
+        if result.outcome.kind == "time_limit":
+            step = "give more time with --timeout, or let it do less"
+        if step:
+            print(f"wasm-kernel: {step}", file=sys.stderr)
     return INTERRUPTED if result.outcome.kind == "interrupted" else result.exit_code
 
 

@@ -14,6 +14,7 @@ from wasm_kernel.host import administrator
 from wasm_kernel.model import limits
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.settings import session_limits
+from wasm_kernel.model.units import format_size
 
 if TYPE_CHECKING:
     from wasm_kernel.apps.kernel_app import WasmKernelApp
@@ -66,7 +67,7 @@ def config_command(options: argparse.Namespace) -> int:
         found = {"path": path, "files": app.loaded_config_files, "settings": settings}
         show_json({**found, "limits": named[0], "rules": named[1]})
         return DONE
-    rows = [(name, repr(value), "set" if name in ours else "default") for name, value in settings.items()]
+    rows = [(name, _shown(name, value), "set" if name in ours else "default") for name, value in settings.items()]
     table(("WasmKernel.", "value", ""), rows)
     table(("limit", "value", "from"), held)
     if rules:
@@ -99,6 +100,11 @@ def _what_holds(app: WasmKernelApp) -> tuple[list[_Row], list[_Row]]:
             source = sources[name] if value == most.get(name) else "WasmKernel.maxima"
         rows.append((name, limits.describe(name, value), source))
     return rows, rules
+
+
+def _shown(name: str, value: Any) -> str:
+    """A setting as people write it: a size is not counted in bytes."""
+    return format_size(value) if name.endswith("_bytes") and isinstance(value, int) else repr(value)
 
 
 def _written(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -9,7 +10,11 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+
+from jupyter_core.paths import jupyter_config_path, jupyter_path
 
 from wasm_kernel.errors import NotAllowed
 from wasm_kernel.host import administrator
@@ -19,6 +24,7 @@ from wasm_kernel.model.units import format_size
 
 _ROOM_FOR_IMAGE = 2 << 30
 _MEMORY_FOR_BUILD = 2_600_000_000
+_WIDGETS = "@jupyter-widgets/jupyterlab-manager"
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,8 @@ def examine(*, deep: bool = False) -> Iterator[Finding]:
     if rules.ok:
         yield from _about_image(deep)
     yield _kernelspec()
+    yield _server_extension()
+    yield _lab_extension()
 
 
 def _about_image(deep: bool) -> Iterator[Finding]:
@@ -152,3 +160,33 @@ def _kernelspec() -> Finding:
     if Path(program).is_absolute() and not Path(program).exists():
         return Finding("Kernelspec", False, f"{spec.resource_dir} starts {program}, which does not exist", remedy)
     return Finding("Kernelspec", True, spec.resource_dir)
+
+
+def _server_extension() -> Finding:
+    from jupyter_server.extension.config import ExtensionConfigManager
+
+    what, remedy = "Server extension", "run `jupyter server extension enable wasm_kernel`, and start the server again"
+    manager: Any = ExtensionConfigManager(read_config_path=jupyter_config_path())
+    found = manager.get_jpserver_extensions()
+    if found.get("wasm_kernel") is True:
+        return Finding(what, True, "enabled: downloads, large uploads and the REST API")
+    missing = "is disabled" if "wasm_kernel" in found else "is not enabled"
+    return Finding(what, False, f"{missing}: no downloads, no large uploads, no REST API", remedy)
+
+
+def _lab_extension() -> Finding:
+    """Widgets, and with them the file browser, need the extension that jupyterlab_widgets brings."""
+    what = "Lab extension"
+    if find_spec("jupyterlab") is None:
+        return Finding(what, True, "JupyterLab is not in this environment: not looked at")
+    if not any((Path(folder) / _WIDGETS / "package.json").is_file() for folder in jupyter_path("labextensions")):
+        return Finding(
+            what, False, f"{_WIDGETS} is missing: no widgets, no file browser", "pip install jupyterlab_widgets"
+        )
+    for folder in jupyter_config_path():
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            told = json.loads((Path(folder) / "labconfig" / "page_config.json").read_bytes())
+            if told.get("disabledExtensions", {}).get(_WIDGETS):
+                remedy = f"run `jupyter labextension enable {_WIDGETS}`"
+                return Finding(what, False, f"{_WIDGETS} is disabled: no widgets, no file browser", remedy)
+    return Finding(what, True, f"{_WIDGETS} is there: widgets, and the file browser")

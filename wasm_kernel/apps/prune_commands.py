@@ -50,6 +50,8 @@ def delete_command(options: argparse.Namespace) -> int:
     wanted, unknown = _known(root, options.sessions)
     planned = _plan_deletion(root, wanted, snapshot=options.snapshot)
     going = planned.sessions.remove
+    if going and (not options.json if options.dry_run else not options.yes):
+        _show_plan(planned)
     question = f"Delete {counted(len(going), 'session')}, {format_size(planned.reclaimed_bytes)}?"
     if going and not options.dry_run and not agreed(options, question):
         return FAILED
@@ -108,7 +110,7 @@ def prune_command(options: argparse.Namespace) -> int:
         )
     any_goes = bool(planned.sessions.remove or planned.forget)
     if planned.sessions.remove and (not options.json if options.dry_run else not options.yes):
-        _show_plan(planned.sessions)
+        _show_plan(planned)
     if options.dry_run:
         result = foreseen(planned)
     elif any_goes and not agreed(options, _question(planned)):
@@ -137,19 +139,29 @@ def _question(planned: HousePlan) -> str:
     return f"{verb} {counted(len(planned.sessions.remove), 'session')}, {format_size(planned.reclaimed_bytes)}?"
 
 
-def _show_plan(decided: Plan) -> None:
-    shown = short_ids(d.session_id for d in decided.remove)
+def _show_plan(planned: HousePlan) -> None:
+    going = planned.sessions.remove
+    shown = short_ids(d.session_id for d in going)
     now = datetime.now(UTC)
     rows = [
         (
             shown[d.session_id],
+            _called(planned, d.session_id),
             age(now - timedelta(hours=d.age_hours)),
             format_size(d.size_bytes),
             _REASONS.get(d.reason, d.reason),
         )
-        for d in decided.remove
+        for d in going
     ]
-    table(("session", "last used", "size", "why"), rows, numbers=(2,))
+    table(("session", "title or notebook", "last used", "size", "why"), rows, numbers=(3,))
+
+
+def _called(planned: HousePlan, session_id: str) -> str:
+    """What a person knows a session by."""
+    record = planned.found.records.get(session_id)
+    extra = record.extra if record is not None else {}
+    title, notebook = (str(extra.get(name) or "")[:4096] for name in ("title", "notebook"))
+    return title or Path(notebook).name
 
 
 def _show_report(result: PruneReport, options: argparse.Namespace) -> None:

@@ -12,6 +12,8 @@ from jupyter_client.manager import KernelManager
 
 from tests.conformance.client import PATIENCE, Kernel, eventually
 
+SEALED = False  # comms of any target pass
+
 _PRINTS_LATER = """
 import asyncio
 async def later(name):
@@ -177,4 +179,74 @@ def test_exit_ends_the_kernel_after_the_reply(start: Callable[..., Kernel], code
 
 def test_exit_can_keep_the_kernel(kernel: Kernel) -> None:
     kernel.ok("exit(keep_kernel=True)")
+    assert kernel.run("1 + 1").result == "2"
+
+
+_AWAITS_A_MESSAGE = """
+import asyncio, comm
+told = asyncio.get_running_loop().create_future()
+widget = comm.create_comm(target_name='test')
+def on_msg(message):
+    print('in the handler', message['content']['data']['value'], len(message['buffers']))
+    told.set_result(message['content']['data']['value'])
+widget.on_msg(on_msg)
+print('awaiting')
+value = await {}
+print('got', value)
+"""
+
+
+@pytest.mark.parametrize("how", ["told", "asyncio.wait_for(told, 30)"])
+def test_a_widgets_message_reaches_a_cell_that_awaits_it(kernel: Kernel, how: str) -> None:
+    cell = kernel.start(_AWAITS_A_MESSAGE.format(how))
+    opened = kernel.wait_for("comm_open")
+    next_cell = kernel.start("value + 1")
+    message = kernel.send("comm_msg", {"comm_id": opened["content"]["comm_id"], "data": {"value": 42}}, buffers=[b"x"])
+    done = kernel.finish(cell)
+    assert done.stdout == "awaiting\ngot 42\n"
+    assert kernel.finish(next_cell).result == "43"
+    of_message = [m for m in kernel.others if m["parent_header"].get("msg_id") == message]
+    assert [m["content"].get("execution_state") or m["content"]["text"] for m in of_message] == [
+        "busy",
+        "in the handler 42 1\n",
+        "idle",
+    ]
+
+
+def test_messages_reach_a_cell_whose_tasks_never_rest(kernel: Kernel) -> None:
+    cell = kernel.start(
+        "import asyncio, comm\nseen = []\nw = comm.create_comm(target_name='busy')\n"
+        "w.on_msg(lambda m: seen.append(m['content']['data']))\n"
+        "while len(seen) < 3:\n    await asyncio.sleep(0)\nprint(seen)"
+    )
+    comm_id = kernel.wait_for("comm_open")["content"]["comm_id"]
+    for i in range(3):
+        kernel.send("comm_msg", {"comm_id": comm_id, "data": i})
+    assert kernel.finish(cell).stdout == "[0, 1, 2]\n"
+
+
+def test_messages_wait_for_a_cell_that_awaits_nothing(kernel: Kernel) -> None:
+    cell = kernel.start(
+        "import comm, time\nw = comm.create_comm(target_name='later'); seen = []\n"
+        "w.on_msg(lambda m: seen.append(1))\ntime.sleep(0.5); print(seen)"
+    )
+    comm_id = kernel.wait_for("comm_open")["content"]["comm_id"]
+    kernel.send("comm_msg", {"comm_id": comm_id, "data": {}})
+    assert kernel.finish(cell).stdout == "[]\n"
+    assert kernel.run("seen").result == "[1]"
+
+
+@pytest.mark.parametrize("what", ["asyncio.sleep(60)", "asyncio.Future()", "asyncio.gather(asyncio.sleep(60))"])
+def test_an_interrupt_ends_what_a_cell_awaits(kernel: Kernel, what: str) -> None:
+    cell = kernel.start(f"import asyncio; print('waits'); await {what}")
+    kernel.wait_for("stream", "waits")
+    kernel.ask("interrupt_request", {}, "control")
+    assert kernel.finish(cell).reply["ename"] in ("KeyboardInterrupt", "CancelledError")
+    assert kernel.run("await asyncio.sleep(0.01, 'goes on')").result == "'goes on'"
+
+
+def test_a_guest_that_waits_for_nonsense_harms_nobody(kernel: Kernel) -> None:
+    code = "import wasm_guest.door as d, wasm_guest.wire as w\nd.send(w.Waiting({}))"
+    for seconds in ("float('nan')", "-1.0", "0.0", "1e-9"):
+        kernel.ok(code.format(seconds))
     assert kernel.run("1 + 1").result == "2"

@@ -5,12 +5,19 @@ wake it from outside, so it does not need one. `selectors.PollSelector` works as
 """
 
 import asyncio
+import contextvars
+import selectors
 import time
 from asyncio import events, runners
 from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Coroutine
 
+from . import comms, door, parents, wire
+
 _loop = None
+_LONGEST = 3600.0
+_BETWEEN_LOOKS = 0.05  # seconds, for a cell whose tasks always have something to do
+_LOOK = 0.002  # seconds that the host has to answer then
 
 
 def install():
@@ -51,9 +58,38 @@ def loop():
     """The cells' loop, made when first needed, and again when a cell closed it."""
     global _loop
     if _loop is None or _loop.is_closed():
-        _loop = asyncio.new_event_loop()
+        _loop = asyncio.SelectorEventLoop(_Selector())
         asyncio.set_event_loop(_loop)
     return _loop
+
+
+class _Selector(selectors.PollSelector):
+    """Where a cell waits while it awaits something. Widgets' messages reach it there, as in ipykernel."""
+
+    listens = False  # a cell awaits, and somebody may send it messages
+    _look_at = 0.0
+
+    def select(self, timeout=None):
+        wait = _LONGEST if timeout is None else max(0.0, min(timeout, _LONGEST))
+        now = time.monotonic() if self.listens else 0.0
+        if not self.listens or self.get_map() or (wait == 0.0 and now < self._look_at):
+            return super().select(timeout)
+        self._look_at = now + _BETWEEN_LOOKS
+        answer = door.send(wire.Waiting(max(wait, _LOOK)))
+        if answer[:1] == wire.ANSWER_TEXT:
+            self._receive(*wire.decode(answer[1:]))
+        elif answer[:1] == wire.ANSWER_INTERRUPTED:
+            raise KeyboardInterrupt
+        elif answer[:1] == wire.ANSWER_REFUSED:  # nobody does
+            self.listens = False
+        return []
+
+    @staticmethod
+    def _receive(request, buffers):
+        context = contextvars.copy_context()
+        context.run(parents.enter, request)
+        message = (request["action"], request["content"], request.get("metadata") or {}, buffers)
+        loop().call_soon(comms.receive, *message, context=context)
 
 
 def run_cell(shell, code, options):
@@ -95,6 +131,7 @@ def run_coroutine(coroutine):
     events._set_running_loop(None)
     cell = _Cell(coroutine)
     task = here.create_task(cell)
+    here._selector.listens = True
     try:
         while True:
             try:
@@ -105,6 +142,7 @@ def run_coroutine(coroutine):
                 cell.interrupted = True
                 task.cancel()
     finally:
+        here._selector.listens = False
         events._set_running_loop(here)
 
 

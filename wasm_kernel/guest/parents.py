@@ -25,14 +25,19 @@ def begin(request):
     if about is None:
         _told = None
         return
-    message = _message(about)
-    message["content"] = request.get("content") or {name: request[name] for name in _CONTENT if name in request}
     idents["shell"] = [part.encode("latin-1") for part in about.get("ident", ())]
-    _request.set(message)
-    _told = message["msg_id"]
+    _told = enter(request)["msg_id"]
     if "control" in about:
         control = _message(about["control"])
         idents["control"] = [part.encode("latin-1") for part in about["control"].get("ident", ())]
+
+
+def enter(request):
+    """Make a request of a front end's the one that output belongs to in this context."""
+    message = _message(request["parent"])
+    message["content"] = request.get("content") or {name: request[name] for name in _CONTENT if name in request}
+    _request.set(message)
+    return message
 
 
 def _message(about):

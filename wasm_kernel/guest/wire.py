@@ -127,6 +127,13 @@ class HostMagic:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """The cell awaits something, for at most so many seconds; the answer is a widget's message that came meanwhile."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class NextRequest:
     """The guest asks what to do; the answer is an encoded request."""
 
@@ -162,6 +169,7 @@ Frame = (
     | Parent
     | InputRequest
     | HostMagic
+    | Waiting
     | NextRequest
     | InterruptSeen
     | Unused
@@ -178,6 +186,7 @@ _FIELDS: dict[type[Any], dict[str, type[Any]]] = {
     Comm: {"action": str, "content": dict, "metadata": dict},
     InputRequest: {"prompt": str, "password": bool},
     HostMagic: {"name": str, "line": str},
+    Waiting: {"seconds": float},
     NextRequest: {},
     InterruptSeen: {},
     Unused: {"stretches": list},
@@ -187,7 +196,8 @@ _BY_NAME = {kind.__name__: kind for kind in _FIELDS}
 _WITH_BUFFERS = (Comm, Reply)
 _COMM_ACTIONS = ("comm_open", "comm_msg", "comm_close")
 
-# What the answer to an `InputRequest` or a `HostMagic` begins with. A magic's text is JSON; its error a sentence.
+# What the answer to an `InputRequest`, a `HostMagic` or a `Waiting` begins with. A magic's text is JSON, its error a
+# sentence; a widget's message is an encoded request.
 ANSWER_TEXT, ANSWER_EOF, ANSWER_INTERRUPTED, ANSWER_REFUSED, ANSWER_ERROR = b"T", b"E", b"I", b"N", b"X"
 
 

@@ -55,10 +55,12 @@ class CommMessages:
         elif runtime is not None:  # else the page is older than this kernel: nothing here knows its widgets
             await self._receive_for_guest(action, parent, runtime)
 
-    async def _receive_for_guest(self, action: str, parent: Message, runtime: SessionRuntime) -> None:
+    def for_guest(self, action: str, parent: Message) -> tuple[Message, tuple[bytes, ...]] | None:
+        """A message as a request to the guest, and its buffers; None: it must not get it. Called once per message."""
         content = self._captured.for_guest(action, parent["content"])
         if content is None:
-            return
+            return None
+        self._outputs.note_front_end(action, content)
         request = {
             "op": "comm",
             "action": action,
@@ -66,8 +68,12 @@ class CommMessages:
             "metadata": parent.get("metadata", {}),
             "parent": known_to_guest(parent),
         }
-        buffers = tuple(bytes(b) for b in parent.get("buffers", ()))
+        return request, tuple(bytes(b) for b in parent.get("buffers", ()))
 
+    async def _receive_for_guest(self, action: str, parent: Message, runtime: SessionRuntime) -> None:
+        prepared = self.for_guest(action, parent)
+        if prepared is None:
+            return
         shown = self._attribution.of(Request(parent))
 
         def show(event: wire.Event) -> None:
@@ -76,9 +82,8 @@ class CommMessages:
             else:
                 shown(event)
 
-        self._outputs.note_front_end(action, content)
         runtime.background.stop()
         async with runtime.guest:
             with contextlib.suppress(SandboxError):
-                await runtime.ask(request, buffers, show)
+                await runtime.ask(*prepared, show)
         runtime.background.schedule()

@@ -15,6 +15,7 @@ from wasm_kernel.guest import wire
 from wasm_kernel.host.runtime.sandbox import Sandbox
 from wasm_kernel.kernel import cells
 from wasm_kernel.kernel.cell_run import CellRun, Replies
+from wasm_kernel.kernel.comms_in_cell import CommsInCell
 from wasm_kernel.kernel.questions import Person, Questions
 
 if TYPE_CHECKING:
@@ -30,15 +31,23 @@ class GuestQuestions:
         replies: Replies,
         running: Callable[[], CellRun | None],
         magics: Callable[[], Magics],
+        comms: CommsInCell,
         log: logging.Logger,
     ) -> None:
         """``running``: returns the running cell. ``magics``: returns the host's magics, made when first needed."""
         self._questions, self._replies, self._running, self._magics = questions, replies, running, magics
+        self._comms = comms
         self._log = log
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
 
     def arrived(self, run: CellRun | None, sandbox: Sandbox, kind: str, request: Any) -> None:
-        """The guest waits for an answer. ``run``: the cell it is running, if any."""
+        """The guest waits for an answer, or for a widget's message. ``run``: the cell it is running, if any."""
+        if kind == "waiting":
+            if run is not None and run is self._running():
+                self._comms.awaits(sandbox, request)
+            elif sandbox.claim(request):
+                sandbox.answer(wire.ANSWER_REFUSED)
+            return
         answer = self._ask_person(run, sandbox, request) if kind == "input" else self._do_magic(run, sandbox, request)
         task = asyncio.get_running_loop().create_task(answer)
         self._tasks.add(task)

@@ -23,6 +23,7 @@ from wasm_kernel.kernel.attribution import Attribution, Request
 from wasm_kernel.kernel.cell_run import CellRun, Replies, asks_to_exit
 from wasm_kernel.kernel.channels import Channels
 from wasm_kernel.kernel.comm_messages import CommMessages
+from wasm_kernel.kernel.comms_in_cell import ACTIONS, CommsInCell
 from wasm_kernel.kernel.current_session import CurrentSession, SessionSettings
 from wasm_kernel.kernel.guest_questions import GuestQuestions
 from wasm_kernel.kernel.host_remarks import HostRemarks
@@ -98,30 +99,29 @@ class WasmKernel(MessageLoop):
         self._outputs = Outputs(self.publish, self._later)
         self._replies = Replies(self._outputs, self.publish)
         self._attribution = Attribution(self._outputs)
-        self._comms = CommMessages(self._outputs, self._attribution, self._publish_for_request)
+        answer = lambda *message: self.publish(self.get_parent("shell"), *message)  # noqa: E731
+        self._comms = CommMessages(self._outputs, self._attribution, answer)
         self._questions = Questions(channels.stdin, self._wire)
         self.granted = Grants(self._questions, self.grants, place.environ)
         place.notes += self.granted.problems
-        self.current = CurrentSession(place, opening, self._settings(place), self.log, self._moved_in, self._notice)
+        kept = CheckpointRules(bool(self.checkpoint), self.checkpoint_count, self.checkpoint_bytes)
+        most = place.rules.checkpoint_bytes
+        settings = SessionSettings(kept.within(most), self.startup_code, self.idle_timeout_seconds)
+        self.current = CurrentSession(place, opening, settings, self.log, self._moved_in, self._notice)
         self.data_folder = DataFolder(place, self.granted)
         self._remarks = HostRemarks(self.publish, self.current)
         self._introspection = Introspection(self.current, self._outputs, self.busy_with)
+        self._in_cell = CommsInCell(self._waiting, self._comms, self._attribution, self.tell_status)
+        self.message_waits = self._in_cell.look
         self._guest_questions = GuestQuestions(
-            self._questions, self._replies, lambda: self._running, lambda: self.magics, self.log
+            self._questions, self._replies, lambda: self._running, lambda: self.magics, self._in_cell, self.log
         )
         self._running: CellRun | None = None
         self._restarting = self._leaving = False
         self._ended = threading.Event()
         self._magics: Magics | None = None
         self._browsers: Browsers | None = None
-        for action in ("comm_open", "comm_msg", "comm_close"):
-            self.shell_handlers[action] = partial(self._comm, action)
-
-    def _settings(self, place: NotebookSession) -> SessionSettings:
-        most = place.rules.checkpoint_bytes
-        space = self.checkpoint_bytes if most is None else min(self.checkpoint_bytes, most)
-        rules = CheckpointRules(bool(self.checkpoint), self.checkpoint_count, space)
-        return SessionSettings(rules, self.startup_code, self.idle_timeout_seconds)
+        self.shell_handlers |= {action: partial(self._comm, action) for action in ACTIONS}
 
     # ---- what the message loop asks
 
@@ -281,15 +281,15 @@ class WasmKernel(MessageLoop):
             reply = await (self._run_magics(run) if run.cell.only_magics else self._run_cell(run, options))
         except asyncio.CancelledError:
             raise
-        except Interrupted as e:
-            reply = self._replies.failed(run, "KeyboardInterrupt", str(e))
         except WasmKernelError as e:
-            reply = self._replies.failed(run, type(e).__name__, str(e))
+            name = "KeyboardInterrupt" if isinstance(e, Interrupted) else type(e).__name__
+            reply = self._replies.failed(run, name, str(e))
         except Exception as e:
             self.log.exception("the kernel failed while running a cell")
             text = f"the kernel itself failed: {e}; restart it if this happens again"
             reply = self._replies.failed(run, type(e).__name__, text)
         finally:
+            self._in_cell.end()
             self._running = None
             run.claims.ended = True
             if self._browsers is not None:
@@ -334,10 +334,6 @@ class WasmKernel(MessageLoop):
         """Publish what belongs to no cell, while none runs. Called on any thread."""
         if self._running is None:
             self.publish({}, *message)
-
-    def _publish_for_request(self, *message: Any) -> None:
-        """Send a message of the host's as part of the request being answered."""
-        self.publish(self.get_parent("shell"), *message)
 
     def _later(self, seconds: float, work: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed

@@ -13,7 +13,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import zmq
@@ -71,6 +71,7 @@ class MessageLoop(Kernel):
         asyncio.set_event_loop(self.loop)
         self._waiting: deque[tuple[Any, Message]] = deque()
         self._arrived = asyncio.Event()
+        self.message_waits: Callable[[], None] = lambda: None  # called when one has to wait for its turn
         self._stopping = threading.Event()
         self._tidying: asyncio.TimerHandle | None = None
         for name in _SUBSHELLS:
@@ -139,6 +140,7 @@ class MessageLoop(Kernel):
                 self._waiting.append((idents, message))
         if self._waiting:
             self._arrived.set()
+            self.message_waits()
 
     async def _serve_shell(self) -> None:
         while not self._stopping.is_set():
@@ -163,7 +165,7 @@ class MessageLoop(Kernel):
         """One request: busy, its handler, idle. Every failure becomes a reply."""
         self.set_parent(idents, message, channel="shell")
         kind = message["header"]["msg_type"]
-        self._publish_status("busy", "shell", message)
+        self.tell_status("busy", message)
         try:
             if message.pop("aborted", False):
                 self._send_abort_reply(self.channels.shell, message, idents)
@@ -178,9 +180,13 @@ class MessageLoop(Kernel):
             )
             if kind.endswith("_request"):
                 self._wire.send(self.channels.shell, kind.replace("_request", "_reply"), content, message, idents)
-        self._publish_status("idle", "shell", message)
-        work = self.stays_busy()
-        if work is not None:  # answered during a cell; front ends show the last status they saw
+        self.tell_status("idle", message)
+
+    def tell_status(self, status: str, message: Message) -> None:
+        """Tell front ends that a request is being answered, or was. They show the last status they saw."""
+        self._publish_status(status, "shell", message)
+        work = self.stays_busy() if status == "idle" else None
+        if work is not None:  # answered during a cell
             self._publish_status("busy", "shell", work)
 
     def next_cell(self) -> Message | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -72,3 +72,7 @@ class CheckpointRules:
     count: int = 30
     max_bytes: int = 2 << 30
     marks: Mapping[str, Any] = field(default_factory=dict)
+
+    def within(self, most: int | None) -> CheckpointRules:
+        """The same, with no more space than the administrator allows."""
+        return self if most is None else replace(self, max_bytes=min(self.max_bytes, most))

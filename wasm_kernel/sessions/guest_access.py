@@ -12,7 +12,8 @@ from wasm_kernel.guest import wire
 from wasm_kernel.host.runtime.output_buffer import OnEvent
 from wasm_kernel.host.runtime.sandbox import Deliver, Sandbox
 
-OnQuestion = Callable[[str, Any], None]  # "input" or "magic", and the request; `Sandbox.answer` answers it
+# "input" or "magic" and the request, which `Sandbox.answer` answers; "waiting" and a number for `Sandbox.claim`.
+OnQuestion = Callable[[str, Any], None]
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,11 @@ class GuestAccess:
         self._loop = asyncio.get_running_loop()
         self.guest = asyncio.Lock()
         self.on_turn_end: Callable[[], None] = lambda: None
-        self.on_question: OnQuestion = lambda kind, request: self.sandbox.answer(wire.ANSWER_REFUSED)
+        self.on_question: OnQuestion = self._refuse
+
+    def _refuse(self, kind: str, request: Any) -> None:
+        if kind != "waiting" or self.sandbox.claim(request):
+            self.sandbox.answer(wire.ANSWER_REFUSED)
 
     @property
     def sandbox(self) -> Sandbox:
@@ -73,7 +78,7 @@ class GuestAccess:
 
         def arrived(kind: str, value: Any) -> None:
             self.on_turn_end()
-            if kind in ("input", "magic"):
+            if kind in ("input", "magic", "waiting"):
                 on_question(kind, value)
             elif future.done():
                 return

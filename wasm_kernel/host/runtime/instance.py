@@ -35,6 +35,7 @@ _DOOR_REFUSED = -2
 MOST_UNUSED = 1024  # stretches: each may cost a mapping
 _BLOCK_HEAD = 64  # bytes at both ends of a block that the allocator may use when it is freed
 _ALL = 1 << 62
+_FOREVER = 1e9  # seconds
 
 
 @dataclass
@@ -350,8 +351,12 @@ class Instance:
             run.signal = signal
         return True
 
-    def pump(self, ready: Callable[[], bool]) -> bool:
-        """Wait, on the guest's behalf, until ``ready``; False when an interrupt came first. Raises `Stop`."""
+    def pump(self, ready: Callable[[], bool], seconds: float = _FOREVER) -> bool:
+        """Wait, on the guest's behalf, until ``ready`` or for so long; False when an interrupt came first.
+
+        Raises `Stop`.
+        """
+        end = time.monotonic() + seconds
         while not ready():
             if self._run is None:
                 return False
@@ -365,9 +370,11 @@ class Instance:
                     self._signal_or_stop()
                 self._run.wake.clear()
                 return False
-            self._run.wake.wait(3600)
-            if ready():
-                self._run.wake.clear()
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            self._run.wake.wait(min(left, 3600))
+            self._run.wake.clear()  # whatever set it is looked at next
         return True
 
     def _on_epoch(self) -> int:

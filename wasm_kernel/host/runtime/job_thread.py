@@ -23,11 +23,13 @@ from wasm_kernel.host.runtime.run import Run
 
 Deliver = Callable[[str, Any], None]
 """Called with what happens in an execution, on the sandbox's thread: "input" or "magic" with the request, which wants
-`Sandbox.answer`, and at the end "done" with the result or "error" with an exception."""
+`Sandbox.answer`; "waiting" with a number, when the cell awaits something and `Sandbox.claim`, then `answer`, may give
+it a message; and at the end "done" with the result or "error" with an exception."""
 
 OnInput = Callable[[wire.InputRequest], str]
 
 _CALLER_FIRST = 0.002  # seconds
+_LONGEST_WAIT = 3600.0
 _IDLE = 1.0  # seconds without a job, after which there is time for what nobody waits for
 
 
@@ -54,6 +56,8 @@ class JobThread:
         self.run: Run | None = None  # that turn
         self.closed = False
         self.waits_for_answer = False
+        self._awaiting = 0  # the number of the present wait for a message; 0: none
+        self._waits = 0  # how many there were
 
     def start(
         self, settle: Callable[[], None], finish: Callable[[], None], rest: Callable[[], None] = lambda: None
@@ -93,6 +97,10 @@ class JobThread:
                 if kind == "magic":
                     self.answer(wire.ANSWER_REFUSED)
                     continue
+                if kind == "waiting":
+                    if self.claim(value):
+                        self.answer(wire.ANSWER_REFUSED)
+                    continue
             except KeyboardInterrupt as e:
                 interrupted = e
                 self.interrupt()
@@ -110,6 +118,13 @@ class JobThread:
         run = self.run
         if run is not None:
             run.wake.set()
+
+    def claim(self, wait: int) -> bool:
+        """Promise a cell that awaits something an `answer`; False if it no longer does."""
+        with self._lock:
+            claimed = wait == self._awaiting
+            self._awaiting = 0 if claimed else self._awaiting
+        return claimed
 
     def interrupt(self) -> bool:
         """Raise KeyboardInterrupt in what runs now; whether anything does."""
@@ -171,6 +186,28 @@ class JobThread:
             return self._answers.get_nowait() if answered else wire.ANSWER_INTERRUPTED
         finally:
             self.waits_for_answer = False
+
+    def await_message(self, seconds: float) -> bytes:
+        """Wait for a message that somebody may have for the running cell; empty if none came. Raises `Stop`."""
+        job, instance = self._job, self._instance
+        if job is None or instance is None:
+            return wire.ANSWER_REFUSED
+        while not self._answers.empty():
+            self._answers.get_nowait()
+        with self._lock:
+            self._waits += 1
+            self._awaiting = self._waits
+        job.deliver("waiting", self._waits)
+        seconds = min(seconds, _LONGEST_WAIT) if seconds > 0 else 0.0  # a NaN is no time at all
+        going_on = instance.pump(lambda: not self._answers.empty(), seconds)
+        with self._lock:
+            claimed, self._awaiting = not self._awaiting, 0
+        if not claimed:
+            return b"" if going_on else wire.ANSWER_INTERRUPTED
+        message = self._answers.get()  # it is about to be there
+        if not going_on and self.run is not None:
+            self.run.interrupt()  # again, for after the message
+        return message
 
     def _work(self) -> None:
         waiting: list[Job | None] = []

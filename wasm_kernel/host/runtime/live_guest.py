@@ -354,6 +354,8 @@ class LiveGuest:
             return self._thread.ask("input", event) if capture.take(event, len(frame)) else wire.ANSWER_REFUSED
         elif isinstance(event, wire.HostMagic):
             return self._thread.ask("magic", event)
+        elif isinstance(event, wire.Waiting):
+            return self._thread.await_message(event.seconds)
         else:
             capture.take(event, len(frame))
         return b""

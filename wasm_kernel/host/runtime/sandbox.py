@@ -113,6 +113,10 @@ class Sandbox:
         """What the guest waits for after "input" or "magic" was delivered."""
         self._thread.answer(data)
 
+    def claim(self, wait: int) -> bool:
+        """Promise a cell an `answer` after "waiting" was delivered; False if it no longer awaits anything."""
+        return self._thread.claim(wait)
+
     def interrupt(self) -> bool:
         """Raise KeyboardInterrupt in what runs now; whether anything does. Callable from any thread."""
         return self._thread.interrupt()

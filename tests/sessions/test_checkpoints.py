@@ -158,6 +158,44 @@ def test_cells_that_are_logged_wait_until_nothing_happens(recorder: Recorder, mo
     play(scene)
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came true")
+
+
+def test_a_cell_that_comes_while_they_are_written_goes_first(recorder: Recorder, monkeypatch: Any) -> None:
+    monkeypatch.setattr(checkpoints, "_LOGGED_PAUSE", 0.2)
+
+    async def scene(made: Checkpoints, collected: Collected) -> None:
+        recorder.may_write.clear()
+        for number in range(1, 6):
+            made.enqueue(pending(recorder, number), soon=True, logged=True)
+        await until(lambda: len(made._queue) == 4)  # the first is begun
+        made.hold()  # a cell begins
+        recorder.may_write.set()
+        await until(lambda: not made._writing)
+        assert recorder.counts == [1], "the others wait for the next pause"
+        await until(lambda: recorder.counts == [1, 2, 3, 4, 5])
+
+    play(scene)
+
+
+def test_who_waits_for_them_does_not_wait_for_a_pause(recorder: Recorder, monkeypatch: Any) -> None:
+    monkeypatch.setattr(checkpoints, "_LOGGED_PAUSE", 1000.0)
+
+    async def scene(made: Checkpoints, collected: Collected) -> None:
+        for number in range(1, 4):
+            made.enqueue(pending(recorder, number), soon=True, logged=True)
+        made.hold()
+        await asyncio.wait_for(made.settled(), 10)
+        assert recorder.counts == [1, 2, 3]
+
+    play(scene)
+
+
 def test_cells_that_are_logged_do_not_wait_once_the_log_is_large(recorder: Recorder) -> None:
     async def scene(made: Checkpoints, collected: Collected) -> None:
         recorder.log.size = checkpoints._MOST_WAITING

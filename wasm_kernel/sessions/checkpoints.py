@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from wasm_kernel.errors import SandboxClosed, WasmKernelError
 from wasm_kernel.host.runtime.sandbox import Captured
@@ -59,7 +59,11 @@ class Collector:
 
 @dataclass
 class Pending:
-    """A capture that is not written yet. ``same_files``: the cell changed no files. ``due``: it waits no longer."""
+    """A capture that is not written yet.
+
+    ``same_files``: the cell changed no files. ``due``: whether it is to be written now, or "when idle", which is now as
+    long as no cell comes.
+    """
 
     recorder: Recorder
     guest: Captured
@@ -70,7 +74,7 @@ class Pending:
     label: str = ""
     files: list[SavedFile] | None = None
     same_files: bool = False
-    due: bool = False
+    due: Literal["", "when idle", "now"] = ""
     since: float = field(default_factory=time.monotonic)
     written: Future[Snapshot] = field(default_factory=Future)
 
@@ -129,7 +133,7 @@ class Checkpoints:
             self._timer = None
         pause, most = (_LOGGED_PAUSE, _LOGGED_MOST_WAIT) if logged else (_PAUSE, _MOST_WAIT)
         if soon and waited < most and pending.recorder.log.size < _MOST_WAITING:
-            self._timer = self._loop.call_later(pause, self._flush)
+            self._timer = self._loop.call_later(pause, self._paused, "when idle" if logged else "now")
             self._sync(pending.recorder.log)
         else:
             self._flush()
@@ -176,11 +180,24 @@ class Checkpoints:
         self._flush()
         return pending.written.result()
 
-    def _flush(self) -> None:
+    def hold(self) -> None:
+        """A cell is about to run: what is written only because nothing happened waits again. On the loop."""
+        with self._guard:
+            held = [pending for pending in self._queue if pending.due == "when idle"]
+            for pending in held:
+                pending.due = ""
+        if held and self._timer is None:
+            self._timer = self._loop.call_later(_LOGGED_PAUSE, self._paused, "when idle")
+
+    def _paused(self, due: Literal["when idle", "now"]) -> None:
+        self._timer = None
+        self._flush(due)
+
+    def _flush(self, due: Literal["when idle", "now"] = "now") -> None:
         """Write all that wait now; not those that come meanwhile."""
         with self._guard:
             for pending in self._queue:
-                pending.due = True
+                pending.due = pending.due if pending.due == "now" else due
             if self._queue and not self._writing:
                 self._writing = True
                 self._queue[-1].recorder.log.rotate()

@@ -77,9 +77,7 @@ class SessionRuntime(GuestAccess):
         self._collector = collector
         self._checkpoints: Checkpoints | None = None
         self.background = BackgroundTasks(self._loop, lambda: self.sandbox, self._background_turn)
-        self.running = False
-        self.moment = 0
-        self._log_failed = False
+        self.running, self.moment, self._log_failed = False, 0, False
         self.on_background_event: OnEvent = lambda event: None
         self.on_saved: Callable[[int], None] = lambda serial: None
         self.on_quota_short: Callable[[], None] = lambda: None
@@ -137,6 +135,8 @@ class SessionRuntime(GuestAccess):
         """Run a cell, and before the first one the startup code. With `guest` held."""
         self.running = True
         self.background.stop()
+        if self._checkpoints is not None:
+            self._checkpoints.hold()
         try:
             if not self._started:
                 await self._start(execution.on_event)

@@ -31,7 +31,7 @@ def operations(api: Api) -> list[tuple[str, str, str]]:
 
 def test_nothing_without_the_token(api: Api) -> None:
     asked = operations(api)
-    assert len(asked) == 21
+    assert len(asked) == 22
     for method, path, _ in asked:
         for headers in ({}, {"Authorization": "token wrong"}):
             answer = api.server.request(method, f"{API}/{path}", body=b"{}", headers=headers, login=False)

@@ -12,6 +12,7 @@ import pytest
 from tests.server.conftest import API, Api, Server, strict_json
 from tests.sessions.helpers import make_session
 from wasm_kernel.model.policy import ExecutionPolicy
+from wasm_kernel.server.api.task_store import MAX_STORED
 from wasm_kernel.server.api.tasks import MAX_BYTES
 from wasm_kernel.server.api.views import Terms
 from wasm_kernel.sessions.snapshots import list_snapshots
@@ -189,13 +190,17 @@ def test_a_guest_that_says_too_much(api: Api) -> None:
     assert task["truncated"] and "end" not in task["result"]["stdout"] and task["outcome"]["kind"] == "ok"
 
 
-def test_old_tasks_are_forgotten(api: Api) -> None:
+def test_old_tasks_are_on_the_disk_only_and_shorter(api: Api) -> None:
     sandbox_id = api.create()
     loud = "for n in range(3): print('\\x01' * 900_000)"
     tasks = [api.run(sandbox_id, loud)["task_id"] for _ in range(10)]
-    left = {t["task_id"] for t in api("GET", f"sandboxes/{sandbox_id}/tasks")["items"]}
-    assert tasks[-1] in left and tasks[0] not in left
-    api("GET", f"sandboxes/{sandbox_id}/tasks/{tasks[0]}", status=404)
+    listed = api("GET", f"sandboxes/{sandbox_id}/tasks")["items"]
+    assert [t["task_id"] for t in listed] == tasks[::-1]
+    assert (listed[0]["truncated"], listed[-1]["truncated"]) == (False, True)
+    newest, oldest = (api("GET", f"sandboxes/{sandbox_id}/tasks/{i}") for i in (tasks[-1], tasks[0]))
+    assert len(newest["result"]["stdout"]) == 3 * 900_001
+    assert 100_000 < len(oldest["result"]["stdout"]) < MAX_STORED // 6  # six bytes of JSON each
+    assert oldest["truncated"] and oldest["outcome"]["kind"] == "ok"
 
 
 def test_metadata_that_asks_for_too_much(tmp_path: Path) -> None:

@@ -156,7 +156,8 @@ class TaskLog:
                 return
             if self._size + len(line) > MAX_STORED and not last:
                 self._full = True
-                line = as_json({"type": "truncated", "max_bytes": MAX_STORED}) + b"\n"
+                line = _beginning(line, MAX_STORED - self._size)
+                line += as_json({"type": "truncated", "max_bytes": MAX_STORED}) + b"\n"
             self._waiting.append(line)
             self._size, self._waits = self._size + len(line), self._waits + len(line)
             late = time.monotonic() - self._flushed >= _FLUSH_SECONDS
@@ -175,7 +176,7 @@ class TaskLog:
             self._flush()
             self._ended = True
         outcome = {name: v[:_MAX_TEXT] if isinstance(v, str) else v for name, v in record["outcome"].items()}
-        self._record |= {**record, "outcome": outcome}
+        self._record |= {**record, "outcome": outcome, "truncated": record.get("truncated") is True or self._full}
         self.save()
 
     def save(self) -> None:
@@ -183,6 +184,15 @@ class TaskLog:
         with contextlib.suppress(OSError):
             # Not synced: it must survive the server, not a power cut, and clients wait for it.
             write_file(_file(self._path, _RECORD), as_json(self._record), sync=False)
+
+
+def _beginning(line: bytes, room: int) -> bytes:
+    """As much of printed text as there is room for; nothing of other events."""
+    event = json.loads(line)
+    if event.get("type") != "stream":
+        return b""
+    longest = 6  # bytes of a character in JSON
+    return as_json({**event, "text": event["text"][: max(0, room // longest - longest * longest)]}) + b"\n"
 
 
 def _file(path: Path, suffix: str) -> Path:

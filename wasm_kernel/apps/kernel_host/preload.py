@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
 from pathlib import Path
 
+from wasm_kernel.apps.kernel_host import fixed_counts
 from wasm_kernel.host.image import image
 
 # Imported late by kernels that start alone (tests/test_late_imports.py says why); what they import comes along.
@@ -42,10 +42,6 @@ def preload() -> str:
     if threads := len(list(Path("/proc/self/task").iterdir())) - 1:
         raise RuntimeError(f"{threads} threads would be lost in every fork")
     gc.collect()
+    fixed_counts.fix_all()
     gc.freeze()  # or the first collection in each kernel writes to all objects
     return found.key
-
-
-def no_threads() -> bool:
-    """Whether a fork takes all of this process along."""
-    return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208

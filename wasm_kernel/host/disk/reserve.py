@@ -26,8 +26,8 @@ def is_full(error: OSError) -> bool:
 
 
 def has_room(root: Path) -> bool:
-    """Whether a few small files can be written."""
-    return _free(root) >= _SLICE
+    """Whether there is room for a checkpoint, at least for a small one."""
+    return _free(root) >= _BYTES
 
 
 def keep_ready(root: Path) -> None:
@@ -46,7 +46,7 @@ def keep_ready(root: Path) -> None:
 def make_way(root: Path) -> None:
     """Something has to be written: on a full disk, give up a slice for it."""
     with contextlib.suppress(OSError):
-        if not has_room(root):
+        if _free(root) < _SLICE:
             spend(root)
 
 

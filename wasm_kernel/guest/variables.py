@@ -24,8 +24,9 @@ def _glance(value):
     kind = type(value)
     name = kind.__name__[:80]
     if kind in (int, float, bool, str, bytes, complex, type(None)):
-        text = repr(value[:_LONGEST] if kind in (str, bytes) else value)[:_LONGEST]
-        return [name, len(value) if kind in (str, bytes) else 0, text if kind not in (str, bytes) else _hash(value)]
+        if kind in (str, bytes):
+            return [name, len(value), _hash(value)]
+        return [name, 0, _short(value)[:_LONGEST]]
     shape = getattr(value, "shape", None) if kind.__module__.partition(".")[0] in ("numpy", "pandas") else None
     if isinstance(shape, tuple):
         size = 1
@@ -57,10 +58,11 @@ def _content(value):
             return zlib.crc32(flat[::step].tobytes())
         if kind.__name__ == "DataFrame":
             parts = [list(map(str, value.columns[:50])), [id(b) for b in (value.iloc[:, i].array for i in range(0))]]
-            sample = value.iloc[:: max(1, len(value) // 64)].to_numpy()
-            return zlib.crc32(repr((parts, sample.tolist()))[:20000].encode())
+            sample = value.iloc[:: max(1, len(value) // 64), :50].to_numpy().reshape(-1).tolist()
+            return zlib.crc32(f"{parts} {[_item(v) for v in sample]}".encode())
         if kind.__name__ == "Series":
-            return zlib.crc32(repr(value.iloc[:: max(1, len(value) // 64)].tolist())[:20000].encode())
+            sample = value.iloc[:: max(1, len(value) // 64)].tolist()
+            return zlib.crc32(" ".join([_item(v) for v in sample]).encode())
         if kind in (list, tuple):
             step = max(1, len(value) // 256)
             return zlib.crc32(" ".join([_item(v) for v in value[::step]]).encode())
@@ -74,4 +76,18 @@ def _content(value):
 
 
 def _item(value):
-    return repr(value)[:40] if type(value) in (int, float, bool, str, bytes, type(None)) else str(id(value))
+    """A value in a container, told apart from others by a few characters."""
+    kind = type(value)
+    if kind in (int, float, bool, complex, str, bytes, type(None)):
+        return _short(value)
+    # Made anew at each look, so their ids say nothing.
+    return repr(value)[:40] if kind.__module__ == "datetime" or kind.__module__.startswith("pandas") else str(id(value))
+
+
+def _short(value):
+    """The beginning of a value's repr, without making all of it: that of 100 MB takes a second."""
+    if type(value) in (str, bytes):
+        return f"{len(value)} {value[:40]!r}"
+    if type(value) is int and value.bit_length() > 200:
+        return _hash(value)
+    return repr(value)[:40]

@@ -302,6 +302,8 @@ class Service:
             known = await self._known(list(sessions))
 
             async def work(name: str) -> UserResult:
+                if known[name].problem:  # what is there is not known: nothing was changed, as far as anybody can tell
+                    return UserResult(name, errors={"user": known[name].problem})
                 rows = {row.session_id: row for row in known[name].sessions}
                 wanted = [rows[i] for i in sessions[name] if i in rows]
                 judged = [

@@ -213,7 +213,7 @@ def test_what_a_link_points_to_is_not_archived(town: Town, tmp_path: Path) -> No
     scene.give(ANN, BOB)
     service, _ = town.service([scene.ann])
     run = asyncio.run(service.archive("me", {scene.ann: [scene.old]}))
-    assert run.users[scene.ann].archived
+    assert run.users[scene.ann].archived, run.users[scene.ann].errors
     again = import_session(town.archives / scene.ann / f"{scene.old}.tar.zst", tmp_path / "again")
     assert {p.name for p in (tmp_path / "again" / again).iterdir()} == {"a", ".metadata.json"}
 

@@ -26,7 +26,7 @@ from tests.browser.lab import PATIENCE, Lab, show_lab, write_settings
 from wasm_kernel.host.image.cache import cache_root
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "jupyterhub_config.py"
-HOST_USER = "bob"
+HOST_USER = "sam"  # no other test starts a server of theirs
 USERS = ("ann", "bob", "sam", "olga", "eve", "admin")  # sam is a student, olga an operator, eve nosy
 _CONFIG = """
 load_subconfig({example!r})

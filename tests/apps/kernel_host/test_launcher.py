@@ -39,7 +39,8 @@ class LaunchedKernel(HostKernel):
     @property
     def kernel(self) -> psutil.Process:
         """The kernel itself."""
-        (found,) = (p for p in psutil.Process(self.place.pid).children() if not ended(p.pid))
+        running = (p for p in psutil.Process(self.place.pid).children() if not ended(p.pid))
+        (found,) = (p for p in running if " -f " in " ".join(p.cmdline()))  # others look whether the host is there
         return found
 
 

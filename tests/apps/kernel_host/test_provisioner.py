@@ -74,10 +74,10 @@ def test_a_host_that_is_idle_ends(place: Place) -> None:
 
 
 def test_a_host_with_a_kernel_is_not_idle(place: Place, start: Start) -> None:
-    place.start(WASM_KERNEL_HOST_IDLE="0.5")
+    place.start(WASM_KERNEL_HOST_IDLE="4")
     kernel = start()
     assert kernel.hosted
-    time.sleep(1)
+    time.sleep(5)
     assert place.pid is not None
     kernel.stop()
     assert eventually(lambda: place.pid is None)

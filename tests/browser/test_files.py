@@ -439,6 +439,22 @@ def test_it_comes_back_after_a_reload(files: Files) -> None:
     expect(again.row("raw")).to_have_count(1)
 
 
+def test_it_is_alive_again_in_the_next_kernel(files: Files) -> None:
+    """The notebook was closed, or the server ended: the browser in its output is the next kernel's."""
+    nb = files.nb
+    before = nb.kernel_id
+    nb.save()
+    nb.close()
+    nb.open()
+    nb.wait_for_kernel()
+    assert nb.kernel_id != before
+    again = Files(nb, 1)
+    again.choose("cities.csv")
+    expect(again.preview.locator("table")).to_contain_text("Lima")
+    again.row("data").dblclick()
+    expect(again.row("raw")).to_have_count(1)
+
+
 HOSTILE = r"""
 import os
 evil = '<img src=x onerror=window.hacked=1>'

@@ -474,3 +474,22 @@ def test_attach_from_a_kernel_without_a_notebook_leaves_no_empty_session_behind(
 
 def sessions(kernel: Kernel) -> set[str]:
     return {folder.name for folder in kernel.root.iterdir() if folder.name[0] != "."}
+
+
+def test_a_file_browser_left_in_a_notebook_is_alive_in_the_next_kernel(start: Start) -> None:
+    kernel = start(WASM_KERNEL_SESSION="notebook")
+    kernel.ok("import os; os.mkdir('d'); open('d/inside', 'w').write('x')")
+    view = "application/vnd.jupyter.widget-view+json"
+    left = [kernel.ok(f"%session files {folder}").data[view]["model_id"] for folder in ("", "d")]
+    kernel.manager.shutdown_kernel(now=False)
+    kernel = start(WASM_KERNEL_SESSION="notebook")
+    known = kernel.ask("comm_info_request", {"target_name": "jupyter.widget"})["comms"]
+    assert set(left) <= set(known)
+    answer = kernel.comm(left[1], {"method": "request_state"})
+    (state,) = [c["data"]["state"] for c in answer.of("comm_msg") if c["comm_id"] == left[1]]
+    assert state["children"]
+    assert "wk-files" in state["_dom_classes"]
+    (more,) = [c["data"][view] for c in kernel.ok("%session files").of("display_data") if view in c["data"]]
+    assert more["model_id"] not in left
+    other = start(WASM_KERNEL_SESSION="other")
+    assert other.ask("comm_info_request", {"target_name": "jupyter.widget"})["comms"] == {}

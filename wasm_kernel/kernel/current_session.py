@@ -118,6 +118,10 @@ class CurrentSession:
         assert self._runtime is not None
         return self._runtime
 
+    async def if_possible(self) -> SessionRuntime | None:
+        """The open session; None if the image has to be built first."""
+        return self._runtime if await self._opened(False) else None
+
     async def _opened(self, needed: bool) -> bool:
         """Open the session, if it is not open; whether it is open then. ``needed``: a missing image is an error."""
         async with self._entrance:  # opened once, however many requests wait for it

@@ -21,6 +21,7 @@ class HostComms:
     def __init__(self, publish: Callable[..., None]) -> None:
         """``publish``: sends a message as part of the request that is being answered."""
         self._manager = manager = CommManager()
+        self.quiet = False  # while it is set, no front end is told of new widgets: they ask
 
         class HostComm(BaseComm):
             """A comm whose messages go straight to the front ends."""
@@ -30,8 +31,10 @@ class HostComms:
             ) -> None:
                 content = {"data": data or {}, "comm_id": self.comm_id, **keys}
                 packed = [memoryview(b).cast("B") for b in buffers or ()]
-                publish(msg_type, content, metadata, packed)
+                if not host.quiet:
+                    publish(msg_type, content, metadata, packed)
 
+        host = self
         comm.create_comm = HostComm
         comm.get_comm_manager = lambda: manager
 

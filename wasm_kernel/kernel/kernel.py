@@ -25,6 +25,7 @@ from wasm_kernel.kernel.channels import Channels
 from wasm_kernel.kernel.comm_messages import CommMessages
 from wasm_kernel.kernel.comms_in_cell import ACTIONS, CommsInCell
 from wasm_kernel.kernel.current_session import CurrentSession, SessionSettings
+from wasm_kernel.kernel.files.kept_browsers import WIDGET_CONTROL, KeptBrowsers
 from wasm_kernel.kernel.guest_questions import GuestQuestions
 from wasm_kernel.kernel.host_remarks import HostRemarks
 from wasm_kernel.kernel.introspection import Introspection
@@ -40,7 +41,6 @@ from wasm_kernel.sessions.opening import OpenedSession
 from wasm_kernel.sessions.runtime import SessionRuntime
 
 if TYPE_CHECKING:
-    from wasm_kernel.kernel.files.browser import Browsers
     from wasm_kernel.kernel.magics.magics import Magics
 
 Message = dict[str, Any]
@@ -120,7 +120,7 @@ class WasmKernel(MessageLoop):
         self._restarting = self._leaving = False
         self._ended = threading.Event()
         self._magics: Magics | None = None
-        self._browsers: Browsers | None = None
+        self._browsers = KeptBrowsers(self.current, self._comms)
         self.shell_handlers |= {action: partial(self._comm, action) for action in ACTIONS}
 
     # ---- what the message loop asks
@@ -226,14 +226,7 @@ class WasmKernel(MessageLoop):
 
     def browser(self, folder: str) -> Message:
         """A new file browser, as front ends with widgets show it."""
-        runtime = self.current.runtime
-        if self._browsers is None:
-            assert runtime is not None
-            self._comms.prepare_host()  # before ipywidgets is imported
-            from wasm_kernel.kernel.files.browser import Browsers
-
-            self._browsers = Browsers(runtime, self.current.place.environ)
-        return self._browsers.make(folder).mime_bundle()
+        return self._browsers.show(folder)
 
     # ---- execute
 
@@ -292,8 +285,7 @@ class WasmKernel(MessageLoop):
             self._in_cell.end()
             self._running = None
             run.claims.ended = True
-            if self._browsers is not None:
-                self._browsers.refresh()
+            self._browsers.refresh()
         self._count(run)
         self._read_shell()  # what arrived before the reply, for `_abort_queues`
         return {**reply, "execution_count": run.number}
@@ -378,9 +370,12 @@ class WasmKernel(MessageLoop):
     # ---- comms
 
     async def comm_info_request(self, stream: Any, ident: Any, parent: Message) -> None:
-        """Which comms are open."""
+        """Which comms are open. Some pages ask this for the widgets they had."""
+        await self._browsers.reopen()
         comms = self._comms.known(parent["content"].get("target_name"))
         self._wire.send(stream, "comm_info_reply", {"status": "ok", "comms": comms}, parent, ident)
 
     async def _comm(self, action: str, stream: Any, ident: Any, parent: Message) -> None:
+        if parent["content"].get("target_name") == WIDGET_CONTROL:  # a page that was just loaded asks for all widgets
+            await self._browsers.reopen()
         await self._comms.receive(action, parent, self.current.runtime)

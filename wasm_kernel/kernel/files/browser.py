@@ -48,9 +48,14 @@ class Browsers:
         self._looks = Looks()
         self._timer: asyncio.TimerHandle | None = None
 
-    def make(self, folder: str) -> Browser:
-        """Open a new browser."""
-        browser = Browser(self._runtime, self._environ, folder, self._looks)
+    @property
+    def open(self) -> list[list[str]]:
+        """Those that are open: the id under which front ends know each, and the folder it began with."""
+        return [[browser.widget.model_id, browser.folder] for browser in self._open]
+
+    def make(self, folder: str, model_id: str | None = None) -> Browser:
+        """Open a new browser; with ``model_id``, one that front ends know already."""
+        browser = Browser(self._runtime, self._environ, folder, self._looks, model_id)
         self._open.append(browser)
         while len(self._open) > _MOST:
             self._open.pop(0).close()
@@ -79,11 +84,18 @@ class Browser:
         panel: Where it asks questions.
         links: Addresses at the server extension; None without it.
         view: Which folder is shown, and how.
+        folder: The folder it began with.
     """
 
     def __init__(
-        self, runtime: SessionRuntime, environ: Mapping[str, str], folder: str = "", looks: Looks | None = None
+        self,
+        runtime: SessionRuntime,
+        environ: Mapping[str, str],
+        folder: str = "",
+        looks: Looks | None = None,
+        model_id: str | None = None,
     ) -> None:
+        self.folder = folder
         self.runtime, self._environ, self.view = runtime, environ, View(folder)
         self.links: transfer.Links | None = None
         self.acts = Acts()
@@ -100,7 +112,7 @@ class Browser:
         self._wanted_since, self._looked_at, self._rest = 0.0, -1.0, 0.0
         self._looking = False
         self._scope = f"wk-files-{next(_numbers)}"
-        self._build()
+        self._build(model_id)
         self.refresh()
 
     @property
@@ -114,7 +126,7 @@ class Browser:
 
     # ---- widgets
 
-    def _build(self) -> None:
+    def _build(self, model_id: str | None) -> None:
         button = self.acts.button
         self._rows, self._quota, self._head, self._foot = w.HTML(), w.HTML(), w.HTML(), w.HTML()
         self._crumbs = row()
@@ -145,7 +157,8 @@ class Browser:
         top = row(self._crumbs, grow, self._quota)
         view = row(self._filter, self._sort, self._again)
         asked = (self._exchange.uploads, self.panel.widget, self.acts.line)
-        self.widget = w.VBox([w.HTML(style.STATIC), self._rows, top, self._tools, view, *asked, body])
+        shown = [w.HTML(style.STATIC), self._rows, top, self._tools, view, *asked, body]
+        self.widget = w.VBox(shown, model_id=model_id)
         self.widget.add_class("wk-files")
         self.widget.add_class(self._scope)
         self._enable()

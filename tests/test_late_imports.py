@@ -97,7 +97,7 @@ LATE: dict[str, tuple[str, set[str]]] = {
     "kernel.files.transfer": (_MAGIC, {"wasm_kernel.sessions.zip_stream"}),
     "kernel.host_comms": (_WIDGETS, {"ipywidgets.widgets.widget"}),
     "kernel.host_remarks": (_START, {"wasm_kernel.kernel", "wasm_kernel.kernel.magics.answers"}),
-    "kernel.files.kept_browsers": (_START, {"wasm_kernel.kernel.files.browser"}),
+    "kernel.kept_browsers": (_START, {"wasm_kernel.kernel.files.browser"}),
     "kernel.kernel": (_START, {"wasm_kernel.kernel.magics.magics"}),
     "kernel.magics.history": (_MAGIC, {"wasm_kernel.sessions.notebooks", "wasm_kernel.sessions.snapshots"}),
     "kernel.magics.pip": (_MAGIC, {"wasm_kernel.sessions.packages"}),

@@ -25,10 +25,10 @@ from wasm_kernel.kernel.channels import Channels
 from wasm_kernel.kernel.comm_messages import CommMessages
 from wasm_kernel.kernel.comms_in_cell import ACTIONS, CommsInCell
 from wasm_kernel.kernel.current_session import CurrentSession, SessionSettings
-from wasm_kernel.kernel.files.kept_browsers import WIDGET_CONTROL, KeptBrowsers
 from wasm_kernel.kernel.guest_questions import GuestQuestions
 from wasm_kernel.kernel.host_remarks import HostRemarks
 from wasm_kernel.kernel.introspection import Introspection
+from wasm_kernel.kernel.kept_browsers import WIDGET_CONTROL, KeptBrowsers
 from wasm_kernel.kernel.magics.data_folder import DataFolder
 from wasm_kernel.kernel.magics.grants import Grants, forbidden
 from wasm_kernel.kernel.messages import MessageLoop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -39,9 +40,19 @@ class LaunchedKernel(HostKernel):
     @property
     def kernel(self) -> psutil.Process:
         """The kernel itself."""
-        running = (p for p in psutil.Process(self.place.pid).children() if not ended(p.pid))
-        (found,) = (p for p in running if " -f " in " ".join(p.cmdline()))  # others look whether the host is there
-        return found
+        assert eventually(lambda: len(kernels(self.place.pid)) == 1)  # one that was replaced may still be ending
+        (found,) = kernels(self.place.pid)
+        return psutil.Process(found)
+
+
+def kernels(host: int | None) -> list[int]:
+    """The kernels of a host. It has other children: one for each who looks whether it is there."""
+    found = []
+    for child in psutil.Process(host).children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
+            if " -f " in " ".join(child.cmdline()) and not ended(child.pid):
+                found.append(child.pid)
+    return found
 
 
 @pytest.fixture
@@ -95,9 +106,23 @@ def test_a_kernel_that_is_shut_down_ends_its_launcher_with_0(start: Start) -> No
     assert kernel.manager.provisioner.process.wait(30) == 0
 
 
+@contextlib.contextmanager
+def not_ignored(number: int) -> Iterator[None]:
+    """What is started meanwhile does not ignore a signal, as it would if these tests do (`nohup`)."""
+    if number == signal.SIGKILL:
+        yield
+        return
+    before = signal.signal(number, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_kernel_ends_with_its_launcher(start: Start, how: int) -> None:
-    kernel = start()
+    with not_ignored(how):
+        kernel = start()
     process = kernel.kernel
     os.kill(kernel.pid, how)
     assert eventually(lambda: ended(process.pid))
@@ -105,7 +130,7 @@ def test_a_kernel_ends_with_its_launcher(start: Start, how: int) -> None:
 
 
 def test_a_launcher_whose_parent_is_gone_ends_its_kernel(host: Place, tmp_path: Path) -> None:
-    pid, running = host.pid, lambda: [p for p in psutil.Process(pid).children() if not ended(p.pid)]
+    pid = host.pid
     code = REQUESTER.replace(
         "manager.start", "del manager.kernel_spec.metadata['kernel_provisioner']\nmanager.start", 1
     )
@@ -116,9 +141,9 @@ def test_a_launcher_whose_parent_is_gone_ends_its_kernel(host: Place, tmp_path: 
         assert requester.stdout is not None
         kind, launcher = requester.stdout.readline().split()
         assert kind == "Popen"
-        assert eventually(running)
+        assert eventually(lambda: kernels(pid))
         requester.kill()
-    assert eventually(lambda: not running() and ended(int(launcher)))
+    assert eventually(lambda: not kernels(pid) and ended(int(launcher)))
 
 
 def test_a_bad_connection_file_says_so_where_the_launcher_was_started(host: Place, tmp_path: Path) -> None:
@@ -131,17 +156,23 @@ def test_a_bad_connection_file_says_so_where_the_launcher_was_started(host: Plac
         assert "does not name all of" in done.stderr
 
 
-def test_a_launcher_whose_streams_are_closed_needs_no_host(host: Place, tmp_path: Path) -> None:
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-"])
+def test_a_launcher_whose_streams_are_closed_needs_no_host(host: Place, tmp_path: Path, closed: str) -> None:
+    pid = host.pid
     command = [
         "bash",
         "-c",
-        f'exec <&- >&-; exec {sys.executable} -P -m wasm_kernel -f "$0"',
+        f'exec "$0" -P -m wasm_kernel -f "$1" {closed}',
+        sys.executable,
         str(_connection(tmp_path)),
     ]
-    with subprocess.Popen(command, env=host.environ) as process:
+    process = subprocess.Popen(command, env=host.environ)
+    try:
         assert eventually(lambda: _answers(tmp_path))
-        assert not [p for p in psutil.Process(host.pid).children() if not ended(p.pid)]
-        process.terminate()
+        assert not kernels(pid)
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _connection(folder: Path) -> Path:

@@ -45,6 +45,11 @@ def _start_aside() -> None:
 
 def _asked(arguments: list[str]) -> _socket.socket | None:
     """A connection to the host with a request on its way; None without a host."""
+    try:
+        for stream in (0, 1, 2):
+            os.fstat(stream)
+    except OSError:  # closed: the connection would take its number, and the kernel hold the launcher's end of it
+        return None
     key = address.key(sys.executable, os.environ)
     connection = protocol.connect(address.socket_path(os.environ, key))
     if connection is None:
@@ -55,7 +60,7 @@ def _asked(arguments: list[str]) -> _socket.socket | None:
         data = protocol.request(protocol.PROCESS, key, arguments, os.environ)
         connection.sendall(data[protocol.send(connection, data, [folder, 0, 1, 2]) :])
         os.close(folder)
-    except OSError:  # a folder that is gone, a closed stream, a host that just ended
+    except OSError:  # a folder that is gone, a host that just ended
         connection.close()
         return None
     return connection

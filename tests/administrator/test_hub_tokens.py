@@ -11,6 +11,7 @@ import pytest
 
 from tests.administrator.conftest import Start
 from tests.administrator.environment import ENVIRONMENT_PASSED_ON, Environment, RuledKernel
+from wasm_kernel.host.image import image
 from wasm_kernel.host.store.chunks import ZERO
 from wasm_kernel.model.snapshots import chunks_of
 from wasm_kernel.sessions.recorder import snapshot_store
@@ -39,7 +40,7 @@ for holder in gc.get_objects():
         if type(thing) in (str, bytes) and 39 <= len(thing) < 10_000: tell('object', encoded(thing))
 here = numpy.zeros(1, 'u1'); at = here.__array_interface__['data'][0]
 below = numpy.lib.stride_tricks.as_strided(here, (at,), (-1,))[::-1]
-above = numpy.lib.stride_tricks.as_strided(here, (max(1, (210 << 20) - at),))
+above = numpy.lib.stride_tricks.as_strided(here, (max(1, SIZE - at),))
 for part in (below, above):
     for i in range(0, len(part), 1 << 20): tell('memory', part[i:i + (1 << 20) + 64].tobytes())
 """
@@ -63,7 +64,8 @@ class Scene:
         self.kernel: RuledKernel = start(self.root, **self.secrets, **hub, **env)
 
     def seen_by_guest(self) -> str:
-        return self.kernel.ok(_SEARCH).stdout
+        size = (image.parts().base.path / "base.mem").stat().st_size  # a guest's memory has at least as much
+        return self.kernel.ok(_SEARCH.replace("SIZE", str(size))).stdout
 
     def found_in(self, text: str | bytes) -> list[str]:
         data = text if isinstance(text, bytes) else text.encode()

@@ -648,3 +648,17 @@ def test_a_widget_message_waits_for_the_cell_that_runs(kernel: Kernel) -> None:
 def test_input_in_a_loop_of_many_questions(kernel: Kernel) -> None:
     answers = tuple(str(n) for n in range(20))
     assert kernel.run("sum(int(input()) for _ in range(20))", answers=answers).result == "190"
+
+
+def test_a_cell_on_its_way_when_another_fails_is_aborted_and_one_sent_later_is_not(kernel: Kernel) -> None:
+    """ "Run all" over a slow line: the second cell was sent right after the first, and arrives when that has failed."""
+    client = kernel.client
+    request = {"silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+    content = {**request, "stop_on_error": True}
+    first = client.session.msg("execute_request", {**content, "code": "import time; time.sleep(0.3); 1/0"})
+    second = client.session.msg("execute_request", {**content, "code": "print('second')"})
+    client.shell_channel.send(first)
+    assert client.get_shell_msg(timeout=60)["content"]["status"] == "error"
+    client.shell_channel.send(second)
+    assert client.get_shell_msg(timeout=60)["content"]["status"] == "aborted"
+    assert kernel.run("print('third')").stdout == "third\n"

@@ -22,7 +22,7 @@ from wasm_kernel.host.disk.locks import lock_session
 from wasm_kernel.host.image import image
 from wasm_kernel.host.runtime import live_guest
 from wasm_kernel.host.store import manifests
-from wasm_kernel.host.store.cell_log import CellLog
+from wasm_kernel.host.store.cell_log import CellLog, find
 from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.snapshot_retention import CheckpointRules
@@ -324,7 +324,11 @@ def test_a_last_record_that_is_cut_is_dropped_without_a_word(burst: Path) -> Non
 
 
 def test_damage_in_the_middle_is_said_and_what_is_before_it_is_used(burst: Path) -> None:
-    changed_log(burst, lambda data: data[: len(data) // 2] + b"damage" + data[len(data) // 2 + 6 :])
+    (path,) = logs(burst)
+    found = find(path.parent)
+    assert found is not None
+    second = list(found.cells())[1].body
+    changed_log(burst, lambda data: data.replace(second, b"damage" + second[6:]))
 
     async def scene(running: Running) -> None:
         assert "could not be brought back: a record of the log is damaged" in running.opened.problem

@@ -287,7 +287,7 @@ class WasmKernel(MessageLoop):
             run.claims.ended = True
             self._browsers.refresh()
         self._count(run)
-        self._read_shell()  # what arrived before the reply, for `_abort_queues`
+        self.about_to_answer()
         return {**reply, "execution_count": run.number}
 
     def _count(self, run: CellRun) -> None:

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -70,6 +71,9 @@ class MessageLoop(Kernel):
         self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
         self._waiting: deque[tuple[Any, Message]] = deque()
+        self._handled: Message = {}  # the last request whose turn came
+        self._failed: Message | None = None  # the cell whose error aborted others, until one comes that was sent later
+        self._answered = 0.0  # when the last cell was about to be answered
         self._arrived = asyncio.Event()
         self.message_waits: Callable[[], None] = lambda: None  # called when one has to wait for its turn
         self._stopping = threading.Event()
@@ -134,6 +138,9 @@ class MessageLoop(Kernel):
             except Exception as e:  # noqa: BLE001 - a forged or broken message must not end the kernel
                 self.log.error("a message was refused: %s", e)
                 continue
+            message["arrived"] = time.monotonic()
+            if self._was_sent_before_the_error(message):
+                message["aborted"] = True
             if self.busy_with() is not None and self.answers_at_once(message):
                 self.loop.create_task(self._dispatch(idents, message))
             else:
@@ -142,12 +149,18 @@ class MessageLoop(Kernel):
             self._arrived.set()
             self.message_waits()
 
+    def about_to_answer(self) -> None:
+        """A cell has ended: what arrived until now was not sent in answer to its reply."""
+        self._read_shell()
+        self._answered = time.monotonic()
+
     async def _serve_shell(self) -> None:
         while not self._stopping.is_set():
             while not self._waiting:
                 self._arrived.clear()
                 await self._arrived.wait()
-            await self._dispatch(*self._waiting.popleft())
+            idents, self._handled = self._waiting.popleft()
+            await self._dispatch(idents, self._handled)
             try:
                 await self.after_request()
             except Exception:
@@ -195,10 +208,29 @@ class MessageLoop(Kernel):
         return next(waiting, None)
 
     def _abort_queues(self, subshell_id: str | None = None) -> None:
-        """After an error, abort the cells that arrived before its reply was sent, but not those sent after it."""
+        """After an error, abort the cells that were sent before its reply was, but not those sent after it."""
+        self._failed = self._handled
         for _, message in self._waiting:
             if message["header"]["msg_type"] == "execute_request":
                 message["aborted"] = True
+
+    def _was_sent_before_the_error(self, message: Message) -> bool:
+        """Whether a cell that arrives now was sent before the reply to the one that failed.
+
+        "Run all" sends its cells one after the other, and one may still be on its way when the first has failed. Only
+        times of one clock are compared: how long after the failed cell its sender sent this one, and how long that
+        one took here.
+        """
+        failed = self._failed
+        if failed is None or message["header"]["msg_type"] != "execute_request":
+            return False
+        if failed["header"].get("session") == message["header"].get("session"):
+            with contextlib.suppress(KeyError, TypeError, AttributeError):
+                later = (message["header"]["date"] - failed["header"]["date"]).total_seconds()
+                if 0 <= later < self._answered - failed["arrived"]:
+                    return True
+            self._failed = None
+        return False
 
     def _serve_control(self) -> None:
         """Serve the control channel and IOPub subscriptions; also notice when whoever started the kernel is gone."""

@@ -161,7 +161,7 @@ class SessionRuntime(GuestAccess):
         unsaved = self._unsaved = unsaved_cell(cell, result, before)
         try:
             unsaved.log(self.live.cell_log, delta, self.rules.marks)
-        except OSError as e:  # such as a full disk: its checkpoint is written without delay, if it can be
+        except (OSError, WasmKernelError) as e:  # a full disk, a rule: it is stored at once, if possible
             if not self._log_failed:
                 self._log.warning("cells cannot be logged: %s", e)
             self._log_failed = True

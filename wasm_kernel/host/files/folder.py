@@ -141,6 +141,8 @@ class Folder:
                 try:
                     handle = os.open(name, OPEN_FILE, dir_fd=folder)
                 except OSError as e:
+                    if e.errno == errno.ENXIO:
+                        raise PathRefused(f"{os.fspath(path)!r} is not an ordinary file") from None  # a socket
                     target = self._link(folder, name) if e.errno == errno.ELOOP else None
                     if target is None:
                         raise

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn
 
 from wasm_kernel.errors import NotAllowed
+from wasm_kernel.host import administrator
+from wasm_kernel.host.store.collect import file_bytes
 from wasm_kernel.model.administrator import Rules
 from wasm_kernel.model.units import format_size
 
@@ -36,3 +39,15 @@ class Allowance:
             "`%prune --older-than 7d --yes` deletes old sessions and their snapshots; in a terminal "
             "`wasm-kernel snapshots list` shows all, `wasm-kernel snapshots prune --max-per-session 2` deletes most"
         )
+
+
+def stored_bytes(store: Path) -> int:
+    """Bytes of chunks, manifests and logs of cells on the disk, in a store's folder."""
+    folders = [store / "packs", *(store / "manifests").glob("*"), *(store / "logs").glob("*")]
+    return sum(file_bytes(folder) for folder in folders)
+
+
+def allowance(store: Path) -> Allowance:
+    """What may be added to the store in a folder. It is measured only if there is a bound."""
+    rules = administrator.rules()
+    return Allowance(rules, stored_bytes(store) if rules.snapshot_bytes is not None else 0)

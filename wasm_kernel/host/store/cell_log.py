@@ -34,6 +34,7 @@ from pathlib import Path
 from blake3 import blake3
 
 from wasm_kernel.host.durable import sync_folder
+from wasm_kernel.host.store.allowance import allowance
 
 LOGS = "snapshots/logs"  # below the state folder: a folder for each session
 MAX_HEAD, MAX_BODY = 4 << 20, 32 << 20
@@ -120,9 +121,10 @@ class CellLog:
             self._next = _number(found.paths[-1]) + 1
 
     def append(self, head: bytes, body: bytes) -> None:
-        """Add a cell. If that fails, as on a full disk, the log is as it was."""
+        """Add a cell. If that fails, as on a full disk, or is not allowed (`NotAllowed`), the log is as it was."""
         if len(head) > MAX_HEAD or len(body) > MAX_BODY:
             raise ValueError(f"a record has {len(head):,} bytes of head and {len(body):,} of body, which is too much")
+        allowance(self._folder.parents[1]).check_bytes(len(head) + len(body))
         with self._lock:
             if self._handle < 0:
                 self._open()

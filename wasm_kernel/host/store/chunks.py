@@ -26,10 +26,9 @@ from pathlib import Path
 import zstandard
 
 from wasm_kernel.errors import BadManifest, DamagedChunk, StoreBusy
-from wasm_kernel.host import administrator
 from wasm_kernel.host.durable import sync_folder
 from wasm_kernel.host.store import collect, manifests, packs
-from wasm_kernel.host.store.allowance import Allowance
+from wasm_kernel.host.store.allowance import Allowance, allowance, stored_bytes
 from wasm_kernel.host.store.chunk_index import ChunkIndex
 from wasm_kernel.host.store.collect import Collected, Verified
 from wasm_kernel.host.store.packs import HASH, MAX_RAW, ZERO, BadPack, ChunkRead, PackWriter, Place, hash_of
@@ -81,15 +80,11 @@ class ChunkStore:
             if not self._synced:
                 self._index.sync()
                 self._synced = True
-            take = Transaction(self.folder, self._index, self._allowance(), in_threads if hurry else one_by_one)
+            take = Transaction(self.folder, self._index, allowance(self.folder), in_threads if hurry else one_by_one)
             try:
                 yield take
             finally:
                 take.discard()
-
-    def _allowance(self) -> Allowance:
-        rules = administrator.rules()
-        return Allowance(rules, self.stored_bytes() if rules.snapshot_bytes is not None else 0)
 
     def read_into(self, wanted: Sequence[tuple[bytes, memoryview]]) -> None:
         """Fill each view with the chunk of that name, verified; a view is as long as its chunk.
@@ -210,8 +205,7 @@ class ChunkStore:
 
     def stored_bytes(self) -> int:
         """Bytes of chunks, manifests and logs of cells on the disk."""
-        folders = [self._packs, *self._manifests.glob("*"), *(self.folder / "logs").glob("*")]
-        return sum(collect.file_bytes(folder) for folder in folders)
+        return stored_bytes(self.folder)
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:

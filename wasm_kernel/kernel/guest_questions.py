@@ -86,4 +86,7 @@ class GuestQuestions:
             if not known:
                 self._log.exception("%%%s failed", request.name)
             text = wire.ANSWER_ERROR + (str(e) if known else f"the kernel itself failed: {e}").encode()
-        sandbox.answer(text)
+        if (
+            run is self._running()
+        ):  # otherwise it was interrupted meanwhile, and a later cell may be waiting for another answer
+            sandbox.answer(text)

@@ -46,14 +46,18 @@ class Questions:
 
     Attributes:
         guest_has_asked: Whether the guest has asked anything since the kernel started.
-        host_asks: Whether a question of the host's is open, so that the guest's must be refused.
     """
 
     def __init__(self, stdin: zmq.Socket[bytes], session: Session) -> None:
         self._stdin, self._session = stdin, session
         self._open = ""
         self.guest_has_asked = False
-        self.host_asks = False
+        self._asked_by_host: Person | None = None
+
+    @property
+    def host_asks(self) -> bool:
+        """Whether a question of the host's is open, so that the guest's must be refused."""
+        return self._asked_by_host is not None and self._asked_by_host.waits()
 
     async def ask_for_guest(self, person: Person, prompt: str, *, password: bool) -> str | None:
         """What the person typed for the guest; None: the cell has stopped waiting."""
@@ -64,11 +68,12 @@ class Questions:
         """What the person typed for the host; None: the cell has stopped waiting, or another question is open."""
         if self.host_asks:
             return None
-        self.host_asks = True
+        self._asked_by_host = person
         try:
             return await self._ask(person, prompt, password=False)
         finally:
-            self.host_asks = False
+            if self._asked_by_host is person:  # otherwise its cell was interrupted, and another one asks already
+                self._asked_by_host = None
 
     async def _ask(self, person: Person, prompt: str, *, password: bool) -> str | None:
         while readable(self._stdin):

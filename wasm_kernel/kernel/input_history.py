@@ -80,13 +80,17 @@ class History:
         with contextlib.suppress(sqlite3.Error, OSError):
             self._open().execute("UPDATE history SET unsaved = NULL WHERE unsaved AND id <= ?", (row,))
 
-    def unsaved(self) -> int | None:
-        """The number of the last cell that ran, if no snapshot has what it did. No clock is asked: they step back."""
+    def unsaved(self, after: int | None = None) -> list[int]:
+        """The numbers of the last cells that ran, if no snapshot has what they did; those after that number.
+
+        No clock is asked: they step back.
+        """
         try:
-            row = self._open().execute("SELECT line FROM history WHERE unsaved ORDER BY id DESC LIMIT 1").fetchone()
+            rows = self._open().execute("SELECT line FROM history WHERE unsaved ORDER BY id").fetchall()
         except (sqlite3.Error, OSError):
-            return None
-        return row[0] if row else None
+            return []
+        numbers = [row[0] for row in rows]
+        return numbers[len(numbers) - numbers[::-1].index(after) :] if after in numbers else numbers
 
     def close(self) -> None:
         """Close the database."""

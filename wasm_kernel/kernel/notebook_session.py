@@ -107,14 +107,20 @@ class NotebookSession:
         when = f"{format_duration(age)} ago"
         if age < 0:  # a clock was set back, or another machine's is ahead
             when = f"{snapshot.created_at.astimezone():%Y-%m-%d %H:%M:%S} by the clock of that time"
-        lost = history.unsaved()
-        if lost is None or lost == snapshot.metadata.get("number"):  # killed before it could note the snapshot
+        # Killed before it could note the snapshot, the cell that led to that counts as unsaved.
+        lost = history.unsaved(after=snapshot.metadata.get("number"))
+        if not lost:
             self.news.append(f"Continued from {when}, with all variables. To start fresh: `%session reset`")
             return
-        self.notes.append(
-            f"The kernel ended while cell [{lost}] was running, {when}. Everything before that cell is restored; "
-            "what it did is lost. To start fresh: %session reset"
-        )
+        if len(lost) == 1:
+            told = f"The kernel ended while cell [{lost[0]}] was running, {when}. "
+            told += "Everything before that cell is restored; what it did is lost."
+        else:
+            told = f"The kernel ended before its last cells were stored, {when}. "
+            told += (
+                f"Everything before cell [{lost[0]}] is restored; what cells [{lost[0]}] to [{lost[-1]}] did is lost."
+            )
+        self.notes.append(f"{told} To start fresh: %session reset")
 
     def tell_of_full_disk(self, error: BaseException | None) -> None:
         """A snapshot was written, or was not: if the disk is full, a line for the next cell. On the writer's thread."""

@@ -25,7 +25,7 @@ class SavedTree:
 
     def __init__(self, mount: str, folder: Path) -> None:
         self.mount, self._folder = mount, folder
-        self._seen: dict[str, Identity] = {}
+        self._seen: dict[str, Identity | None] = {}  # None: saved, and has to be read again
         self._folders: set[str] | None = None
         self._saved: dict[str, SavedFile] = {}
 
@@ -44,7 +44,7 @@ class SavedTree:
                 if entry is not None:
                     saved[path] = entry
         self._saved, self._folders = saved, survey.folders
-        self._seen = {path: known for path, known in survey.files.items() if known[3] < began - _TICK_NS}
+        self._seen = _settled(survey, began)
         return list(saved.values())
 
     def _one(self, folder: Folder, path: str, is_folder: bool, put: Put) -> SavedFile | None:
@@ -101,12 +101,17 @@ class SavedTree:
         survey = workspace_survey.survey(self._folder)
         there = survey.files.keys() | survey.folders
         self._saved, self._folders = {path: f for path, f in saved.items() if path in there}, survey.folders
-        self._seen = {path: known for path, known in survey.files.items() if known[3] < began - _TICK_NS}
+        self._seen = _settled(survey, began)
 
     def _is_there(self, path: str, entry: SavedFile, now: dict[str, Identity]) -> bool:
         before = self._saved.get(path)
         same = before is not None and before.chunks == entry.chunks and before.size == entry.size
         return same and path in now and self._seen.get(path) == now[path]
+
+
+def _settled(survey: Survey, began: int) -> dict[str, Identity | None]:
+    """The files by which a later change can be told; None for those that may change without their times showing it."""
+    return {path: known if known[3] < began - _TICK_NS else None for path, known in survey.files.items()}
 
 
 def _everything(folder: Folder, survey: Survey) -> Iterator[tuple[str, bool, Identity | None]]:

@@ -7,7 +7,7 @@ DEVELOPING := $(VENV)/.installed-development
 # Jupyter does not start as root unless told to; in a container there may be nobody else.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: image run test bench examples lint lock test-ipython test-ipykernel clean
+.PHONY: image run test bench examples lint lock kernels check-kernels test-ipython test-ipykernel clean
 
 # What is needed to run it: JupyterLab and the kernel.
 $(RUNNING): pyproject.toml
@@ -65,6 +65,14 @@ lock: $(DEVELOPING)
 	$(BIN)/uv pip compile --upgrade --no-deps --generate-hashes --only-binary :all: --python-version 3.15 \
 	  --python-platform wasm32-pyodide2024 --no-annotate --no-header \
 	  wasm_kernel/host/image/guest-packages.in -o wasm_kernel/host/image/guest-packages.lock
+
+# Faster numeric functions for the runtime, from C: see kernels/README.md. Needs clang and lld of LLVM 22.
+kernels: $(DEVELOPING)
+	$(BIN)/python -m kernels
+
+# Whether those in the repository are made of these sources.
+check-kernels: $(DEVELOPING)
+	$(BIN)/python -m kernels --check
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,6 @@
-"""Compile a module to machine code, in a process of its own: it peaks at 2.4 GB, which no kernel should keep.
+"""Compile the runtime to machine code, with our numeric kernels in it.
+
+In a process of its own: it peaks at 2.4 GB, which no kernel should keep.
 
     python -m wasm_kernel.host.image.compile SOURCE TARGET [--metered]
 
@@ -12,6 +14,7 @@ import sys
 import threading
 from pathlib import Path
 
+from wasm_kernel.host.image.numeric_kernels import UnfitKernels, accelerate
 from wasm_kernel.host.runtime.engine import engine
 
 
@@ -24,7 +27,13 @@ def main(arguments: list[str]) -> None:
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     source, target = Path(arguments[0]), Path(arguments[1])
-    target.write_bytes(engine("--metered" in arguments).compile(source.read_bytes()))
+    try:
+        module = accelerate(source.read_bytes())
+    except UnfitKernels as e:
+        print(e)
+        sys.stdout.flush()
+        os._exit(1)
+    target.write_bytes(engine("--metered" in arguments).compile(module))
     sys.stdout.flush()
     os._exit(0)  # skips freeing 2 GB, and the thread that waits for the parent
 

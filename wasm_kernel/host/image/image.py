@@ -6,7 +6,7 @@ does not compile anything again:
     runtime   the module with our exports added, and its library as it came: bytecode in a zip
     library   that library as an installation of Python, with sources and data beside it (`library.py`)
     site      IPython and what it needs, byte-compiled for the guest
-    code      machine code of the module, for this CPU and this wasmtime; plain or metered
+    code      machine code of the module with our numeric kernels, for this CPU and this wasmtime; plain or metered
     filter    machine code of the interposer, likewise
     base      the guest part of wasm_kernel, and the base memory: everything imported and warmed
 """
@@ -25,7 +25,7 @@ from pathlib import Path
 
 from wasm_kernel.errors import ImageMissing
 from wasm_kernel.host import administrator
-from wasm_kernel.host.image import cache
+from wasm_kernel.host.image import cache, numeric_kernels
 from wasm_kernel.host.image.cache import Entry
 from wasm_kernel.host.image.library import DATA, SITE_PACKAGES, STANDARD_SHA256
 from wasm_kernel.host.runtime import engine, interposer, page_keeper
@@ -107,14 +107,15 @@ def parts() -> Parts:
     site = _key("site", lock_text(), module)
     texts = {name: text() for name, text in (interposer.TEXTS | page_keeper.TEXTS).items()}
     settings = [engine.version(), cpu(), engine.WASM_STACK]
+    code_settings = [*settings, numeric_kernels.key()]
     sources = {name: hashlib.sha256(data).hexdigest() for name, data in guest_sources().items()}
     return Parts(
         Entry("runtime", _key("runtime", module, "library as a zip")),
         Entry("library", library),
         Entry("site", site),
-        Entry("code", _key("code", module, settings, "plain")),
+        Entry("code", _key("code", module, code_settings, "plain")),
         Entry("filter", _key("filter", texts, settings, "plain")),
-        Entry("code", _key("code", module, settings, "metered")),
+        Entry("code", _key("code", module, code_settings, "metered")),
         Entry("filter", _key("filter", texts, settings, "metered")),
         Entry("base", _key("base", library, site, sources, MOUNTS)),
     )

@@ -9,7 +9,7 @@ class BadNumber(ValueError):
     """A number that has no end, or more bytes than one of 64 bits needs."""
 
 
-def read_unsigned(data: bytes | memoryview, at: int) -> tuple[int, int]:
+def read_unsigned(data: bytes | bytearray | memoryview, at: int) -> tuple[int, int]:
     """The number at ``at``, and where it ends."""
     value, _, end = _read(data, at)
     return value, end
@@ -21,7 +21,7 @@ def read_signed(data: bytes | memoryview, at: int) -> tuple[int, int]:
     return (value - (1 << bits) if value >> (bits - 1) else value), end
 
 
-def _read(data: bytes | memoryview, at: int) -> tuple[int, int, int]:
+def _read(data: bytes | bytearray | memoryview, at: int) -> tuple[int, int, int]:
     value = bits = 0
     for position in range(at, min(at + _LONGEST, len(data))):
         byte = data[position]

@@ -134,6 +134,19 @@ class WasmModule:
         _, start, end = self._bodies[own]
         return self._data[start:end]
 
+    def body_offset(self, index: int) -> int:
+        """Where a function's body begins in the code section as the module came: relocations count from there."""
+        _, start, _ = self._bodies[self._own(index)]
+        return start - next(self._of(_CODE)).start
+
+    def custom_section(self, name: str) -> bytes:
+        """What a custom section holds after its name; nothing if there is no such section."""
+        for section in self._of(_CUSTOM):
+            reader = self._reader(section)
+            if reader.text() == name:
+                return reader.take(section.end - reader.at)
+        return b""
+
     # ---- changes
 
     def replace_body(self, index: int, body: bytes) -> None:

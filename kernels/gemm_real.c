@@ -1,0 +1,163 @@
+// The inner loops of real matrix products: OpenBLAS' dgemm_kernel and sgemm_kernel, C += alpha * A * B for packed blocks.
+//
+// OpenBLAS was built for 2x2 tiles without SIMD. A is packed in panels of 2 rows and B in panels of 2 columns, k by k; an odd
+// row or column at the end is a panel of its own. Larger tiles are made of several panels: 4x4 doubles, 8x4 floats.
+// Every element is the sum of its products in the order of k, each product and each sum rounded, as the definition has it.
+//
+// A vector of A is multiplied with a vector of B in all its rotations, which needs fewer loads than one number of B at a time.
+// So a sum holds elements of several columns, and only in the end they are put in order.
+#include "kernels.h"
+
+#define STEPS 16  // of k between two epoch checks, at which wasmtime keeps all sums in memory
+
+// ---- double
+
+// Panels a of 2 rows and b of 2 columns: straight[a][b] = C(0,0) C(1,1), crossed[a][b] = C(0,1) C(1,0).
+INLINE void tile_f64(const int a_panels, const int b_panels, index_t k, v128_t alpha, const double *a, const double *b,
+                     double *c, index_t ldc) {
+  v128_t straight[2][2], crossed[2][2];
+  UNROLL for (int i = 0; i < 4; i++) straight[i / 2][i % 2] = crossed[i / 2][i % 2] = wasm_f64x2_const_splat(0);
+  const double *a_at[2] = {a, a + 2 * k}, *b_at[2] = {b, b + 2 * k};
+  for (index_t left = k; left > 0;) {
+    UNROLL for (int step = 0; step < STEPS; step++) {
+      v128_t x[2];
+      UNROLL for (int i = 0; i < a_panels; i++) x[i] = LOAD(a_at[i] + 2 * step);
+      UNROLL for (int j = 0; j < b_panels; j++) {
+        v128_t y = LOAD(b_at[j] + 2 * step), swapped = wasm_i64x2_shuffle(y, y, 1, 0);
+        UNROLL for (int i = 0; i < a_panels; i++) {
+          straight[i][j] = MULTIPLY_ADD_F64(x[i], y, straight[i][j]);
+          crossed[i][j] = MULTIPLY_ADD_F64(x[i], swapped, crossed[i][j]);
+        }
+      }
+      if (--left == 0) goto done;
+    }
+    UNROLL for (int i = 0; i < 2; i++) a_at[i] += 2 * STEPS, b_at[i] += 2 * STEPS;
+  }
+done:
+  UNROLL for (int j = 0; j < b_panels; j++) {
+    UNROLL for (int i = 0; i < a_panels; i++) {
+      double *first = c + 2 * i + 2 * j * ldc, *second = first + ldc;
+      v128_t one = wasm_i64x2_shuffle(straight[i][j], crossed[i][j], 0, 3);
+      v128_t two = wasm_i64x2_shuffle(crossed[i][j], straight[i][j], 0, 3);
+      STORE(first, MULTIPLY_ADD_F64(one, alpha, LOAD(first)));
+      STORE(second, MULTIPLY_ADD_F64(two, alpha, LOAD(second)));
+    }
+  }
+}
+
+// One panel with another where at least one of them is odd.
+INLINE void edge_f64(const int rows, const int columns, index_t k, double alpha, const double *a, const double *b,
+                     double *c, index_t ldc) {
+  double sum[2][2] = {{0, 0}, {0, 0}};
+  for (index_t i = 0; i < k; i++, a += rows, b += columns) {
+    UNROLL for (int s = 0; s < rows * columns; s++) sum[s / columns][s % columns] += a[s / columns] * b[s % columns];
+  }
+  UNROLL for (int s = 0; s < rows * columns; s++) c[s / columns + s % columns * ldc] += alpha * sum[s / columns][s % columns];
+}
+
+INLINE void columns_f64(const int panels, index_t m, index_t k, double alpha, const double *a, const double *b, double *c,
+                        index_t ldc) {
+  v128_t factor = wasm_f64x2_splat(alpha);
+  for (; m >= 4; m -= 4, a += 4 * k, c += 4) tile_f64(2, panels, k, factor, a, b, c, ldc);
+  if (m & 2) tile_f64(1, panels, k, factor, a, b, c, ldc), a += 2 * k, c += 2;
+  if (m & 1) {
+    for (int j = 0; j < panels; j++) edge_f64(1, 2, k, alpha, a, b + 2 * j * k, c + 2 * j * ldc, ldc);
+  }
+}
+
+int dgemm_kernel(index_t m, index_t n, index_t k, double alpha, double *a, double *b, double *c, index_t ldc) {
+  for (; n >= 4; n -= 4, b += 4 * k, c += 4 * ldc) columns_f64(2, m, k, alpha, a, b, c, ldc);
+  if (n & 2) columns_f64(1, m, k, alpha, a, b, c, ldc), b += 2 * k, c += 2 * ldc;
+  if (n & 1) {
+    for (; m >= 2; m -= 2, a += 2 * k, c += 2) edge_f64(2, 1, k, alpha, a, b, c, ldc);
+    if (m) edge_f64(1, 1, k, alpha, a, b, c, ldc);
+  }
+  return 0;
+}
+
+// ---- float
+
+INLINE v128_t two_panels(const float *first, const float *second) {
+  return wasm_v128_load64_lane(second, wasm_v128_load64_zero(first), 1);
+}
+
+// 4 or 8 rows with 4 columns. Of sum q, element i belongs to row i and column i ^ q.
+INLINE void tile_f32(const int vectors, index_t k, v128_t alpha, const float *a, const float *b, float *c, index_t ldc) {
+  v128_t sum[2][4];
+  UNROLL for (int i = 0; i < 8; i++) sum[i / 4][i % 4] = wasm_f32x4_const_splat(0);
+  const float *a_at[4] = {a, a + 2 * k, a + 4 * k, a + 6 * k}, *b_at[2] = {b, b + 2 * k};
+  for (index_t left = k; left > 0;) {
+    UNROLL for (int step = 0; step < STEPS; step++) {
+      v128_t y = two_panels(b_at[0] + 2 * step, b_at[1] + 2 * step);
+      v128_t y1 = wasm_i32x4_shuffle(y, y, 1, 0, 3, 2), y2 = wasm_i32x4_shuffle(y, y, 2, 3, 0, 1),
+             y3 = wasm_i32x4_shuffle(y, y, 3, 2, 1, 0);
+      UNROLL for (int i = 0; i < vectors; i++) {
+        v128_t x = two_panels(a_at[2 * i] + 2 * step, a_at[2 * i + 1] + 2 * step);
+        sum[i][0] = MULTIPLY_ADD_F32(x, y, sum[i][0]);
+        sum[i][1] = MULTIPLY_ADD_F32(x, y1, sum[i][1]);
+        sum[i][2] = MULTIPLY_ADD_F32(x, y2, sum[i][2]);
+        sum[i][3] = MULTIPLY_ADD_F32(x, y3, sum[i][3]);
+      }
+      if (--left == 0) goto done;
+    }
+    UNROLL for (int i = 0; i < 4; i++) a_at[i] += 2 * STEPS;
+    UNROLL for (int i = 0; i < 2; i++) b_at[i] += 2 * STEPS;
+  }
+done:
+  UNROLL for (int i = 0; i < vectors; i++) {
+    v128_t even01 = wasm_i32x4_shuffle(sum[i][0], sum[i][1], 0, 5, 2, 7);  // rows 0 and 2 of column 0 are in sums 0 and 2
+    v128_t odd01 = wasm_i32x4_shuffle(sum[i][1], sum[i][0], 0, 5, 2, 7);
+    v128_t even23 = wasm_i32x4_shuffle(sum[i][2], sum[i][3], 0, 5, 2, 7);
+    v128_t odd23 = wasm_i32x4_shuffle(sum[i][3], sum[i][2], 0, 5, 2, 7);
+    v128_t column[4] = {
+        wasm_i64x2_shuffle(even01, even23, 0, 3), wasm_i64x2_shuffle(odd01, odd23, 0, 3),
+        wasm_i64x2_shuffle(even23, even01, 0, 3), wasm_i64x2_shuffle(odd23, odd01, 0, 3)};
+    UNROLL for (int j = 0; j < 4; j++) {
+      float *at = c + 4 * i + j * ldc;
+      STORE(at, MULTIPLY_ADD_F32(column[j], alpha, LOAD(at)));
+    }
+  }
+}
+
+INLINE void edge_f32(const int rows, const int columns, index_t k, float alpha, const float *a, const float *b, float *c,
+                     index_t ldc) {
+  float sum[2][2] = {{0, 0}, {0, 0}};
+  for (index_t i = 0; i < k; i++, a += rows, b += columns) {
+    UNROLL for (int s = 0; s < rows * columns; s++) sum[s / columns][s % columns] += a[s / columns] * b[s % columns];
+  }
+  UNROLL for (int s = 0; s < rows * columns; s++) c[s / columns + s % columns * ldc] += alpha * sum[s / columns][s % columns];
+}
+
+// 4 rows with the 1 or 2 columns of one panel.
+INLINE void tall_f32(const int columns, index_t k, float alpha, const float *a, const float *b, float *c, index_t ldc) {
+  v128_t sum[2] = {wasm_f32x4_const_splat(0), wasm_f32x4_const_splat(0)};
+  for (index_t i = 0; i < k; i++, a += 2, b += columns) {
+    v128_t x = two_panels(a, a + 2 * k);
+    UNROLL for (int j = 0; j < columns; j++) sum[j] = MULTIPLY_ADD_F32(x, wasm_v128_load32_splat(b + j), sum[j]);
+  }
+  UNROLL for (int j = 0; j < columns; j++) {
+    STORE(c + j * ldc, MULTIPLY_ADD_F32(sum[j], wasm_f32x4_splat(alpha), LOAD(c + j * ldc)));
+  }
+}
+
+INLINE void panel_f32(const int columns, index_t m, index_t k, float alpha, const float *a, const float *b, float *c,
+                      index_t ldc) {
+  for (; m >= 4; m -= 4, a += 4 * k, c += 4) tall_f32(columns, k, alpha, a, b, c, ldc);
+  if (m & 2) edge_f32(2, columns, k, alpha, a, b, c, ldc), a += 2 * k, c += 2;
+  if (m & 1) edge_f32(1, columns, k, alpha, a, b, c, ldc);
+}
+
+int sgemm_kernel(index_t m, index_t n, index_t k, float alpha, float *a, float *b, float *c, index_t ldc) {
+  v128_t factor = wasm_f32x4_splat(alpha);
+  for (; n >= 4; n -= 4, b += 4 * k, c += 4 * ldc) {
+    const float *x = a;
+    float *at = c;
+    index_t rows = m;
+    for (; rows >= 8; rows -= 8, x += 8 * k, at += 8) tile_f32(2, k, factor, x, b, at, ldc);
+    if (rows & 4) tile_f32(1, k, factor, x, b, at, ldc), x += 4 * k, at += 4;
+    for (int j = 0; j < 2; j++) panel_f32(2, rows & 3, k, alpha, x, b + 2 * j * k, at + 2 * j * ldc, ldc);
+  }
+  if (n & 2) panel_f32(2, m, k, alpha, a, b, c, ldc), b += 2 * k, c += 2 * ldc;
+  if (n & 1) panel_f32(1, m, k, alpha, a, b, c, ldc);
+  return 0;
+}

@@ -22,6 +22,7 @@ INSIDE = {
     "BadConnectionFile": "the kernel's program ends with it",
     "BadFrame": "of the wire: the guest is told, or ends",
     "BadModule": "the build of the image ends with what is wrong with the runtime",
+    "UnfitKernels": "the build turns it into ImageError",
     "BadNumber": "the same: a number in the runtime",
     "BadPack": "the store makes a DamagedChunk of it",
     "BadRecord": "a session is listed with damaged metadata",

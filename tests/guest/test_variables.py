@@ -58,6 +58,7 @@ def test_a_glance_at_large_values_makes_no_copy_of_them(value: object) -> None:
 def test_a_glance_tells_frames_apart_by_what_is_in_them(sandbox: BaseSandbox) -> None:
     result = sandbox.execute(
         "import pandas as pd\nfrom types import SimpleNamespace\nfrom wasm_guest import variables\n"
+        "variables._SECONDS = 60\n"
         "frame = pd.DataFrame({'when': pd.date_range('2020', periods=3), 'text': ['x' * 5_000_000] * 3, 'n': [1, 2, 3]})\n"
         "shell = SimpleNamespace(user_ns={'f': frame, 's': frame.text}, user_ns_hidden={})\n"
         "before, again = variables.summary(shell), variables.summary(shell)\n"

@@ -21,6 +21,9 @@ from .shims import NO_PROCESS
 _INTERACTIVE_BACKENDS = ("notebook", "widget", "ipympl", "nbagg", "nbAgg", "module://ipympl.backend_nbagg")
 allow_stdin = True
 _HANDLERS = ("_on_interrupt", "_on_time_limit")  # the driver's, for signals
+# What cells are called in the namespace. The base memory has these names and never counts references to them, so that
+# looking through a namespace of many cells writes to nothing.
+_CELL_NAMES = [sys.intern(f"{kind}{number}") for kind in ("_i", "_") for number in range(1, 2001)]
 
 
 def text_of(error):
@@ -183,6 +186,12 @@ class ZMQInteractiveShell(InteractiveShell):
     def enable_gui(self, gui=None):
         if gui not in (None, "inline", "agg"):
             raise UsageError(f"no GUI event loop in the sandbox: {gui}")
+
+    def push(self, variables, interactive=True):
+        """As IPython's; names of cells are those that the base memory has."""
+        if not interactive and isinstance(variables, dict):
+            variables = {sys.intern(name): value for name, value in variables.items()}
+        super().push(variables, interactive)
 
     def run_cell(self, *args, **kwargs):
         self.last_traceback = None

@@ -9,12 +9,16 @@ _LONGEST = 60
 
 
 def summary(shell):
-    """Name to [type, size, fingerprint]. Looks at no more of a value than a glance: no user code runs but len()."""
-    hidden = shell.user_ns_hidden
+    """Name to [type, size, fingerprint]. Looks at no more of a value than a glance: no user code runs but len().
+
+    What every cell leaves behind (`_i7`, `_7`) is not touched: all its reference counts would be written to.
+    """
+    hidden, variables = shell.user_ns_hidden, shell.user_ns
     found = {}
     end = time.monotonic() + _SECONDS
-    for name, value in list(shell.user_ns.items()):
-        if name.startswith("_") or (name in hidden and hidden[name] is value) or len(found) >= _MOST:
+    for name in [name for name in variables if type(name) is str and not name.startswith("_")]:
+        value = variables.get(name)
+        if (name in hidden and hidden[name] is value) or len(found) >= _MOST:
             continue
         found[name[:200]] = _glance(value) if time.monotonic() < end else [type(value).__name__[:80], 0, str(id(value))]
     return found

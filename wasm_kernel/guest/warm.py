@@ -5,7 +5,7 @@ import importlib
 import os
 import sys
 
-from . import aio
+from . import aio, holes
 from .traces import Traces
 
 _traces = None
@@ -157,4 +157,5 @@ def _settle(shell):
     os.environ.update({"FORCE_COLOR": "1", "CLICOLOR": "1", "CLICOLOR_FORCE": "1"})
     importlib.invalidate_caches()
     gc.collect()
+    holes.fill()
     gc.freeze()

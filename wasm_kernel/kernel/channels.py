@@ -82,14 +82,35 @@ class IOPub:
         self._lock = threading.Lock()
         self.fd: int = socket.FD
         self.welcome: Callable[[bytes], list[bytes]] | None = None  # the frames that greet a new subscriber
+        self._gathers = False
+        self._gathered: list[list[Any]] = []
 
     def send_multipart(self, frames: list[Any], *args: Any, **options: Any) -> None:
         """Send to every subscriber. Called on any thread."""
         with self._lock:
-            if not self._socket.closed:
-                self._greet()  # before anything else: iopub_welcome is the first thing a subscriber gets
-                self._socket.send_multipart(frames, copy=True)
-                self._greet()  # the descriptor does not signal a subscription that sending has already read
+            self._gathered.append(frames)
+            if not self._gathers:
+                self._send()
+
+    def gather(self) -> None:
+        """Send nothing until `send_gathered`: each wakes libzmq's thread, which takes longer than to make it."""
+        with self._lock:
+            self._gathers = True
+
+    def send_gathered(self) -> None:
+        """Send what waits, in order, and from now on at once."""
+        with self._lock:
+            self._gathers = False
+            self._send()
+
+    def _send(self) -> None:
+        messages, self._gathered = self._gathered, []
+        if self._socket.closed or not messages:
+            return
+        self._greet()  # before anything else: iopub_welcome is the first thing a subscriber gets
+        for frames in messages:
+            self._socket.send_multipart(frames, copy=True)
+        self._greet()  # the descriptor does not signal a subscription that sending has already read
 
     def look_for_subscribers(self) -> None:
         """Greet new subscribers; to be called when ``fd`` is readable."""
@@ -106,6 +127,7 @@ class IOPub:
     def close(self) -> None:
         """Close the socket."""
         with self._lock:
+            self._send()
             self._socket.close(_LINGER)
 
 

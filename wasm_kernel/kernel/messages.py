@@ -178,6 +178,10 @@ class MessageLoop(Kernel):
         """One request: busy, its handler, idle. Every failure becomes a reply."""
         self.set_parent(idents, message, channel="shell")
         kind = message["header"]["msg_type"]
+        if kind == "execute_request":
+            # Its beginning is told once the guest has its code, or whatever else is waited for.
+            self.channels.iopub.gather()
+            self.loop.call_soon(self.channels.iopub.send_gathered)
         self.tell_status("busy", message)
         try:
             if message.pop("aborted", False):

@@ -225,9 +225,12 @@ class SessionRuntime(GuestAccess):
             self._quota.after_checkpoint()
 
     async def _save_cell(self, cell: UnsavedCell) -> None:
-        if self.live.recorder.last is None and self.checkpoints.idle:  # it started with an empty folder
-            self._save_beginning(files=[])
-        guest = await self._capture()
+        guest = self.live.recorder.capture_at_once() if cell.is_logged else None
+        if guest is None:
+            if self.live.recorder.last is None and self.checkpoints.idle:  # it started with an empty folder
+                self._save_beginning(files=[])
+            guest = await self._capture()
+        self._changed = False
         if guest.changed_files:
             self.live.recorder.expect_files()
         self.variables = cell.variables

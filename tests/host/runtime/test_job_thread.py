@@ -67,3 +67,22 @@ def test_closing(scene: Scene) -> None:
     with pytest.raises(SandboxClosed):
         scene.thread.wait(lambda: 1)
     assert not scene.thread.interrupt()
+
+
+def test_something_quick_is_done_by_whoever_wants_it_unless_there_is_a_job(scene: Scene) -> None:
+    assert scene.thread.unless_busy(threading.current_thread) is threading.current_thread()
+    end, delivered = threading.Event(), threading.Event()
+    scene.thread.submit(Job(lambda: end.wait(5), lambda kind, value: delivered.set()))
+    assert scene.thread.unless_busy(lambda: 1) is None
+    end.set()
+    assert delivered.wait(5)
+
+    def refused() -> bool:
+        with pytest.raises(SandboxBusy):
+            scene.thread.submit(Job(lambda: None, lambda kind, value: None))
+        return True
+
+    assert scene.thread.unless_busy(refused), "meanwhile there are no jobs"
+    assert scene.thread.wait(lambda: 2) == 2
+    scene.thread.close(5)
+    assert scene.thread.unless_busy(lambda: 1) is None

@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from wasm_kernel.errors import SandboxBusy, SandboxClosed
 from wasm_kernel.guest import wire
@@ -26,6 +26,7 @@ Deliver = Callable[[str, Any], None]
 `Sandbox.answer`; "waiting" with a number, when the cell awaits something and `Sandbox.claim`, then `answer`, may give
 it a message; and at the end "done" with the result or "error" with an exception."""
 
+T = TypeVar("T")
 OnInput = Callable[[wire.InputRequest], str]
 
 _CALLER_FIRST = 0.002  # seconds
@@ -50,6 +51,7 @@ class JobThread:
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._job: Job | None = None
         self._busy = False
+        self._between = threading.Lock()  # held by whoever does something to the guest that is no job
         self._interrupt_first = False
         self._instance: Instance | None = None  # the one that has a turn now
         self._interruptible = False
@@ -82,6 +84,19 @@ class JobThread:
                 raise SandboxBusy("this sandbox is already running code; wait for it, interrupt it, or create another")
             self._busy = True
             self._jobs.put(job)
+
+    def unless_busy(self, work: Callable[[], T | None]) -> T | None:
+        """Do something quick on the caller's thread, while this one does nothing; None if it has a job."""
+        with self._lock:
+            if self.closed or self._busy:
+                return None
+            self._busy = True
+        try:
+            with self._between:
+                return work()
+        finally:
+            with self._lock:
+                self._busy = self._interrupt_first = False
 
     def wait(self, work: Callable[[], Any], on_input: OnInput | None = None) -> Any:
         """Have work done and wait for its result. Ctrl-C here interrupts the guest, then raises."""
@@ -227,12 +242,14 @@ class JobThread:
             # The caller goes on first: keeping the memory costs it nothing unless it comes right back.
             with contextlib.suppress(queue.Empty):
                 waiting.append(self._jobs.get(timeout=_CALLER_FIRST))
-            self._settle()
+            with self._between:
+                self._settle()
             if not waiting:
                 try:
                     waiting.append(self._jobs.get(timeout=_IDLE))
                 except queue.Empty:
-                    self._rest()
+                    with self._between:
+                        self._rest()
         self._finish()
 
 

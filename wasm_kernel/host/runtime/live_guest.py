@@ -285,6 +285,16 @@ class LiveGuest:
             self.keep()
         if not self.state.saved:
             raise SandboxError("the guest's memory could not be kept: there is no room for it")
+        return self._captured(split, everything, files_differ)
+
+    def captured_if_kept(self, split: Container[int], files_differ: Callable[[], bool]) -> Captured | None:
+        """What changed since the capture before; None if that takes long, or needs the guest. On any thread."""
+        too_much = self.files.changed or self.memory.changed_bytes > _WORTH_SCRUBBING
+        if too_much or self.state.phase is not Phase.KEPT:
+            return None
+        return self._captured(split, False, files_differ)
+
+    def _captured(self, split: Container[int], everything: bool, files_differ: Callable[[], bool]) -> Captured:
         changed = self.files.changed or files_differ()
         self.files.changed = False
         memory = self.memory.capture(split, everything=everything)

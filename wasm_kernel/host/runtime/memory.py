@@ -73,6 +73,7 @@ class GuestMemory:
         self._just_changed: set[int] = set()  # by the last keep(), single pages only
         self._changed: set[int] = set()  # pages that may differ from what the last capture() gave
         self._unlogged = page_delta.Unlogged()
+        self._remapped = True  # parts of the live memory were mapped anew since the last keep()
 
     def attach(self, address: int) -> None:
         """Lay the state over a fresh instance's memory of at least `size` bytes."""
@@ -97,38 +98,49 @@ class GuestMemory:
         for first, last in overlay.stretches(COPIED):
             ctypes.memmove(address + first * PAGE, overlay.view + first * PAGE, (last - first) * PAGE)
 
-    def keep(self, address: int, size: int, most: int | None = None, keeper: PageKeeper | None = None) -> bool:
+    def keep(
+        self,
+        address: int,
+        size: int,
+        most: int | None = None,
+        keeper: PageKeeper | None = None,
+        *,
+        no_faults: bool = False,
+    ) -> bool:
         """Bring the overlay up to date with what the guest wrote since the last time.
 
         ``most``: for the log, and only if no more bytes than these may have changed. Whether it is up to date.
+        ``no_faults``: the guest had no page fault since the last time.
         """
-        total = keeper.scan(address, size) if keeper is not None else None
+        same = no_faults and not self._remapped
+        total = keeper.scan(address, size, nothing_new=same) if keeper is not None else None
         if keeper is None or total is None:
             return self._keep_in_python(address, size, most)
         if most is not None and total > most:
             return False
+        self._remapped = False
         self._mappings.begin()
-        with self._overlay.lock:
-            self._overlay.make_room(size)
-            pages = keeper.compare(self._overlay, size)
-            if pages is not None:
-                self._keeps += 1
-                self._just_changed = set(pages)
-                changes, undo = keeper.encode()
-                if most is None:
-                    self._unlogged.add(pages)
-                else:
-                    self._unlogged.spell(pages, changes)
-                self._changed |= self._just_changed
-                self._overlay.changing(self._just_changed, undo)
-                keeper.copy(self._overlay)
-                self._keep_long(address, size, keeper.long())
-                self.size = size
-                return True
-        return self._keep_in_python(address, size, most)
+        overlay, pages, changes = self._overlay, list[int](), list[bytes]()
+        with overlay.lock:
+            overlay.make_room(size)
+            self._keeps += 1
+            for some, changed, undo in keeper.keep(overlay, size):
+                overlay.changing(set(some), undo)
+                pages += some
+                if most is not None:
+                    changes.append(changed)
+            self._just_changed = set(pages)
+            self._changed |= self._just_changed
+            if most is None:
+                self._unlogged.add(pages)
+            else:
+                self._unlogged.spell(pages, b"".join(changes))
+            self._keep_long(address, size, keeper.long())
+            self.size = size
+        return True
 
     def _keep_in_python(self, address: int, size: int, most: int | None) -> bool:
-        """The same where the system does not tell enough, and for more pages than the keeper takes."""
+        """The same where the system does not tell enough."""
         written = self.written(address, size)
         if most is not None and sum(end - start for start, end in written) > most:
             return False
@@ -201,7 +213,12 @@ class GuestMemory:
                 memmove(overlay.view + page * PAGE, address + page * PAGE, PAGE)
             if overlay.states[page] != ZEROS:
                 overlay.states[page] = MAPPED
-        map_over(address + first * PAGE, (last - first) * PAGE, overlay.fd, first * PAGE)
+        self._map_live(address, first * PAGE, last * PAGE)
+
+    def _map_live(self, address: int, start: int, end: int) -> None:
+        """Lay a stretch of the overlay over the live memory: it has no private copies there then."""
+        map_over(address + start, end - start, self._overlay.fd, start)
+        self._remapped = True
 
     def _change(self, pages: Iterable[int]) -> None:
         """These pages of the overlay are about to change."""
@@ -225,7 +242,7 @@ class GuestMemory:
                     self._change(pages)
                 if not punch_hole(overlay.fd, at, length):  # also where it is one: reading may have filled it
                     return
-                map_over(address + at, length, overlay.fd, at)
+                self._map_live(address, at, at + length)
                 overlay.states[pages.start : pages.stop] = bytes([ZEROS]) * len(pages)
 
     def _map_stretch(self, address: int, start: int, end: int) -> None:
@@ -241,7 +258,7 @@ class GuestMemory:
                 write_memory(overlay.fd, address + at, until - at, at)
             state = ZEROS if hole else MAPPED
             overlay.states[pages.start : pages.stop] = bytes([state]) * len(pages)
-        map_over(address + start, end - start, overlay.fd, start)
+        self._map_live(address, start, end)
 
     def _copy_stretch(self, address: int, start: int, end: int) -> None:
         """Copy what differs of a stretch to the overlay; the private copies stay. A later `attach` may map it."""

@@ -150,6 +150,13 @@ class Sandbox:
         """
         self._thread.submit(Job(lambda: self._guest.captured(split, everything, files_differ, scrub), deliver))
 
+    def capture_at_once(self, split: Container[int], files_differ: Callable[[], bool]) -> Captured | None:
+        """The same on the caller's thread, right after a cell: what changed since the capture before.
+
+        None if it would take long, or the guest has to do something for it, or is doing something now.
+        """
+        return self._thread.unless_busy(lambda: self._guest.captured_if_kept(split, files_differ))
+
     def capture(self, split: Container[int] = (), *, everything: bool = False) -> Captured:
         """The same with ``scrub``; waits for it."""
         captured: Captured = self._thread.wait(lambda: self._guest.captured(split, everything, lambda: False, True))

@@ -199,6 +199,23 @@ def test_the_log_says_what_each_cell_did(start: Start) -> None:
     log = table(kernel, "log")
     assert [row["number"] for row in log if not row["undone"]] == [1, 2]
     assert [row["number"] for row in log if row["undone"]] == [3, 4, 5]
+    kernel.ok("%session undo 2")  # the look at the log
+    assert "2 cells can be undone" in shown(kernel.ok("%session log"))
+    assert "there are only 2 cells to undo" in kernel.run("%session undo 3").traceback
+    kernel.ok("%session undo 2")
+    assert "there is no cell to undo" in kernel.run("%session undo").traceback
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "two", "²", "9" * 5000])
+def test_undo_takes_a_number_of_cells(kernel: Kernel, number: str) -> None:
+    assert "give the number of cells to undo, 1 or more" in kernel.run(f"%session undo {number}").traceback
+
+
+def test_a_file_that_was_made_and_deleted_stays_deleted(start: Start) -> None:
+    kernel = start()
+    for code in ("import os; open('f', 'w').write('x')", "os.remove('f')", "x = 1", "%session undo"):
+        kernel.ok(code)
+    assert kernel.ok("print(os.listdir())").stdout == "[]\n"
 
 
 def test_snapshots_by_label_and_id_and_what_differs(start: Start) -> None:

@@ -34,15 +34,19 @@ class Timeline:
         """The snapshot of the current state, or of the one before the running cell."""
         return self._runtime.live.recorder.last
 
-    def behind(self, known: list[Snapshot]) -> set[str]:
-        """The snapshots that led to the current state; the others were undone."""
+    def behind(self, known: list[Snapshot]) -> list[Snapshot]:
+        """The snapshots that led to the current state, newest first; the others were undone."""
         by_id = {s.snapshot_id: s for s in known}
-        found: set[str] = set()
+        found: dict[str, Snapshot] = {}
         here = self._runtime.live.recorder.last
         while here is not None and here.snapshot_id not in found:
-            found.add(here.snapshot_id)
+            found[here.snapshot_id] = here
             here = by_id.get(here.parent)
-        return found
+        return list(found.values())
+
+    def undoable(self, known: list[Snapshot]) -> list[Snapshot]:
+        """The snapshots of the cells that can be undone, newest first: there is one of the state before each."""
+        return [s for s in self.behind(known)[:-1] if "number" in s.metadata]
 
     def find(self, wanted: str) -> Snapshot:
         """Find a snapshot by id, by the beginning of its id, or by label."""
@@ -77,19 +81,15 @@ class Timeline:
     async def undo(self, cells: int) -> Snapshot:
         """Undo the last N cells."""
         await self.settled()
-        known = {s.snapshot_id: s for s in self.snapshots()}
-        here = self._runtime.live.recorder.last
-        left = []
-        while here is not None and cells > 0:
-            if "number" in here.metadata:
-                left.append(here.snapshot_id)
-                cells -= 1
-            here = known.get(here.parent)
-        if here is None:
-            there = max(0, len(left) - 1)
-            raise ConfigurationError(f"there are only {there} cells to undo; `%session log` shows them")
-        while "number" not in here.metadata and here.parent in known:  # the same state, saved again
-            here = known[here.parent]
+        known = self.snapshots()
+        behind, undoable = self.behind(known), self.undoable(known)
+        if cells > len(undoable):
+            there = ("there is no cell", "there is only 1 cell", f"there are only {len(undoable)} cells")
+            raise ConfigurationError(f"{there[min(len(undoable), 2)]} to undo; `%session log` shows what is kept")
+        left = [s.snapshot_id for s in undoable[:cells]]
+        before = behind[behind.index(undoable[cells - 1]) + 1 :]
+        # Of snapshots of the same state, saved again, it is the first.
+        here = next((s for s in before if "number" in s.metadata), before[-1])
         await self._restore_with([*self._redoable, *left], here)
         return here
 

@@ -44,7 +44,8 @@ class HistoryMagics(Group):
         await self._host.current.timeline.settled()
         found = await asyncio.to_thread(self._host.current.timeline.snapshots)
         known, now = {s.snapshot_id: s for s in found}, datetime.now(UTC)
-        behind, last = self._host.current.timeline.behind(found), self._host.current.timeline.last
+        behind = {s.snapshot_id for s in self._host.current.timeline.behind(found)}
+        last = self._host.current.timeline.last
         here = moment_of(last, known).snapshot_id if last is not None else ""
         data = [
             {
@@ -92,8 +93,10 @@ class HistoryMagics(Group):
         """Undo the last cell, or the last N."""
         number = words[0] if words else "1"
         none(words[1:], "%session undo")
-        if not number.isdigit() or int(number) < 1:
-            raise ConfigurationError(f"%session undo {number}: give the number of cells to undo, 1 or more")
+        if not (number.isascii() and number.isdigit() and len(number) < 9 and int(number)):
+            raise ConfigurationError(
+                f"%session undo {legible(number, 40)}: give the number of cells to undo, 1 or more"
+            )
         await self._host.ready(parent)
 
         async def undo() -> Answer:
@@ -120,7 +123,7 @@ class HistoryMagics(Group):
         await self._host.current.timeline.settled()
         known = await asyncio.to_thread(self._host.current.timeline.snapshots)
         found = [s for s in known if s.metadata.get("number")]
-        behind = self._host.current.timeline.behind(known)
+        behind = {s.snapshot_id for s in self._host.current.timeline.behind(known)}
         data, rows = [], []
         for s in reversed(found):
             cell, seconds = str(s.metadata.get("cell", "")), s.metadata.get("seconds")
@@ -149,7 +152,8 @@ class HistoryMagics(Group):
                 )
             )
         header = ("cell", "time", "", "took", "variables", "files", "stored")
-        return table(data, header, rows, numbers=(3, 6), caption=f"{render.counted(len(rows), 'cell')} can be undone")
+        undoable = len(self._host.current.timeline.undoable(known))
+        return table(data, header, rows, numbers=(3, 6), caption=f"{render.counted(undoable, 'cell')} can be undone")
 
     async def session_diff(self, words: list[str], parent: Message) -> Answer:
         """Compare two snapshots, or one with the last cell."""

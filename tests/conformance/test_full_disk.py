@@ -60,6 +60,9 @@ def test_it_gets_full_meanwhile(disk: Disk, start: Callable[..., Kernel]) -> Non
     assert TOLD not in kernel.ok("x = 1").said
     disk.fill()
     said = [kernel.ok(f"import os; a{n} = os.urandom(3_000_000)").said for n in range(5)]
+    for magic in ("snapshot", "rename x", "fork"):
+        told = kernel.run(f"%session {magic}").traceback
+        assert "because the disk is full. Delete what you no longer need: `%prune" in told
     assert sum(TOLD in text for text in said) <= 1, said
     assert TOLD in "".join(said) + kernel.ok("1").said
     disk.make_room()

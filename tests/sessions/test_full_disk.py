@@ -105,6 +105,14 @@ def test_command_line(disk: Disk, root: Path, capsys: pytest.CaptureFixture[str]
     check_gone(disk, root, stays)
 
 
+def test_the_command_line_says_what_to_do(disk: Disk, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = make_session(root, files={"a": b"x"})
+    disk.fill()
+    code, _, err = Main(capsys)("sessions", "export", session, str(disk.at / "out.zip"))
+    assert code == 1
+    assert "No space left on device; `wasm-kernel prune` deletes old sessions" in err
+
+
 def test_many_folders_are_deleted_where_no_more_names_fit(disk: Disk) -> None:
     """Deleting moves folders up to the top, whose own block is full of names: one more name needs another block."""
     top, probe = disk.at / "top", disk.at / "probe"

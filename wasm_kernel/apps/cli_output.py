@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
+from wasm_kernel.host.disk.reserve import is_full
 from wasm_kernel.kernel.render import counted, visible
 from wasm_kernel.model.records import format_time, is_uuid
 from wasm_kernel.model.units import format_age
@@ -107,9 +108,12 @@ def complain(text: str, code: int) -> int:
 
 def plainly(error: Exception) -> str:
     """An error's text, as a command shows it."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{str(error.filename)!r}: {error.strerror}"
-    return str(error).partition(", or pass wait=")[0]
+    text = str(error).partition(", or pass wait=")[0]
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{str(error.filename)!r}: {error.strerror}" if error.filename is not None else error.strerror
+        if is_full(error):
+            text += "; `wasm-kernel prune` deletes old sessions, `snapshots prune` old snapshots"
+    return text
 
 
 def one_line(text: str) -> str:

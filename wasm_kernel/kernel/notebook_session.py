@@ -35,11 +35,13 @@ from wasm_kernel.sessions.opening import OpenedSession, resume
 from wasm_kernel.sessions.session import LiveSession
 
 _RESTART_PATIENCE = 2.0  # the previous kernel may still be shutting down
+TO_FREE_SPACE = (
+    "Delete what you no longer need: `%prune --older-than 30d` shows old sessions and deletes them with --yes, "
+    "`%session list` shows all, `%session delete ID --yes` deletes one"
+)
 _DISK_FULL = (
     "The disk with your sessions is full, so checkpoints are not being kept: cells cannot be undone, and variables are "
-    "lost when the kernel ends. Delete what you no longer need: `%prune --older-than 30d` shows old sessions and "
-    "deletes them with --yes, `%session list` shows all, `%session delete ID --yes` deletes one. Checkpoints are taken "
-    "again once there is room"
+    f"lost when the kernel ends. {TO_FREE_SPACE}. Checkpoints are taken again once there is room"
 )
 _NO_ROOM = (
     "the disk with your sessions is full, and there is no room for this notebook's. Delete what you no longer need, "

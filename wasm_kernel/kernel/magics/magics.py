@@ -6,9 +6,11 @@ import difflib
 import re
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.errors import ConfigurationError, SandboxError, WasmKernelError
+from wasm_kernel.host.disk import reserve
 from wasm_kernel.kernel.cells import HostMagic
 from wasm_kernel.kernel.magics.answers import Answer, Message, words_of
 from wasm_kernel.kernel.magics.history import HistoryMagics
@@ -18,6 +20,7 @@ from wasm_kernel.kernel.magics.permissions import PermissionMagics
 from wasm_kernel.kernel.magics.pip import PipMagic
 from wasm_kernel.kernel.magics.prune import PruneMagic
 from wasm_kernel.kernel.magics.session import SessionMagics
+from wasm_kernel.kernel.notebook_session import TO_FREE_SPACE
 from wasm_kernel.model import limits
 from wasm_kernel.model.grants import GRANTS
 from wasm_kernel.model.outcome import SandboxResult
@@ -41,6 +44,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "download": ("--zip",),
 }
 _MOST_IDS = 1000
+NO_SPACE = "this could not be done, because the disk is full"
 
 
 class Magics:
@@ -60,7 +64,13 @@ class Magics:
         }
 
     async def do(self, magic: HostMagic, parent: Message, cancelled: threading.Event) -> Answer:
-        """Run a magic. Raises what the user did wrong."""
+        """Run a magic. Raises what the user did wrong, or what the disk refused."""
+        answer = await _explained(self._do(magic, parent, cancelled))
+        if (afterwards := answer.afterwards) is None:
+            return answer
+        return replace(answer, afterwards=lambda: _explained(afterwards()))
+
+    async def _do(self, magic: HostMagic, parent: Message, cancelled: threading.Event) -> Answer:
         words = words_of(magic.line)
         if magic.name == "prune":
             return await self._prune.do(words, used=magic.used)
@@ -105,6 +115,15 @@ class Magics:
             return [p.name for p in self._host.current.place.root.iterdir() if is_session_id(p.name)][:_MOST_IDS]
         except OSError:
             return []
+
+
+async def _explained(work: Awaitable[Answer]) -> Answer:
+    try:
+        return await work
+    except WasmKernelError:
+        raise
+    except OSError as e:
+        raise SandboxError(f"{NO_SPACE}. {TO_FREE_SPACE}" if reserve.is_full(e) else str(e)) from e
 
 
 def _no_such(name: str) -> str:

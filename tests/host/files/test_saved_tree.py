@@ -8,9 +8,11 @@ import tempfile
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.disks import ext4
 from wasm_kernel.host.files.saved_tree import SavedTree
 from wasm_kernel.model.snapshots import SavedFile
 
@@ -100,3 +102,25 @@ def test_a_file_that_was_saved_while_it_was_new_and_is_deleted(tmp_path: Path) -
     (tmp_path / "new").unlink()
     assert tree.differs()
     assert tree.save(store.put) == []
+
+
+def test_a_disk_without_room(tmp_path: Path) -> None:
+    """Nothing is deleted for a restore that cannot be done; one that makes its own room is."""
+    with ext4(tmp_path, 8) as disk:
+        folder, store = disk.at / "app", Store()
+        folder.mkdir()
+        tree = SavedTree("app", folder)
+        (folder / "gone").write_bytes(b"a" * 500_000)
+        saved = tree.save(store.put)
+        (folder / "gone").unlink()
+        (folder / "new").write_bytes(b"b")
+        disk.fill()
+        with pytest.raises(OSError, match="No space left"):
+            tree.restore(saved, store.get)
+        assert content(folder) == {"new": b"b"}
+        os.truncate(disk.at / "everything-else", (disk.at / "everything-else").stat().st_size - 1_000_000)
+        os.sync()
+        (folder / "new").write_bytes(b"b" * 900_000)
+        disk.fill()
+        tree.restore(saved, store.get)
+        assert content(folder) == {"gone": b"a" * 500_000}

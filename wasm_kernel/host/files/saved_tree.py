@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -76,10 +77,11 @@ class SavedTree:
         return [f for f in wanted if f.kind == "file" and not self._is_there(os.fsdecode(f.path), f, now)]
 
     def restore(self, wanted: list[SavedFile], get: Get) -> None:
-        """Make the folder what it was. Called while no guest has it open."""
+        """Make the folder what it was. Called while no guest has it open. Without room on the disk, nothing changes."""
         began = time.time_ns()
         survey = workspace_survey.survey(self._folder)
         targets = {os.fsdecode(entry.path): entry for entry in wanted}
+        self._check_room(targets, survey)
         with Folder(self._folder, backslashes=True) as folder, NewFiles() as files:
             for item in sorted(folder.items(), key=lambda i: i.path, reverse=True):  # what is inside goes first
                 entry = targets.get(item.path)
@@ -95,6 +97,15 @@ class SavedTree:
                 elif not self._is_there(path, entry, survey.files):
                     files.write(folder.create(path), pieces(entry, get), entry.modified_ns)
         self._remember(targets, began)
+
+    def _check_room(self, targets: dict[str, SavedFile], survey: Survey) -> None:
+        """What goes makes room before the rest is written; what is replaced goes after that."""
+        new = [f for path, f in targets.items() if f.kind == "file" and not self._is_there(path, f, survey.files)]
+        disk = os.statvfs(self._folder)
+        needed = sum(-(-entry.size // disk.f_frsize) for entry in new) * disk.f_frsize
+        freed = sum(size for path, size in survey.sizes.items() if path not in targets)
+        if needed > disk.f_bavail * disk.f_frsize + freed:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder))
 
     def _remember(self, saved: dict[str, SavedFile], began: int) -> None:
         """Remember that what is in the folder now is stored."""

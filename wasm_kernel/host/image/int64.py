@@ -1,0 +1,267 @@
+"""Make 64 bits the width of the runtime's default integer, as on any 64-bit machine.
+
+On wasm32 numpy's default integer is C's `long` (type number 7), which has 32 bits: `np.arange(70000).sum()` would be
+negative. int64 is `long long` here (type number 9). Where numpy's compiled code says 7 and means "the default integer",
+`CHANGES` makes it say 9. np.intp, the type of positions, stays as wide as an address: compiled code writes through it.
+`positions.wat` is what passes between the two: a position or a count that does not fit raises instead of wrapping.
+
+Each change names a function, the instructions that must be there, and how often. Addresses are those of the one runtime
+that is pinned by its hash (`WORDS`; the build compares them with the booted guest's). So another runtime cannot be
+changed wrongly in silence: it fails the build. What is written in Python is mended in the guest (`guest/integers.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import wasmtime
+
+from wasm_kernel.host.image.wasm_code import Patterns, with_other_calls
+from wasm_kernel.host.image.wasm_module import BadModule, WasmModule
+
+# Where the runtime keeps pointers to objects, and a Python expression for the object.
+WORDS = {
+    "IndexError": (26079528, "IndexError"),
+    "OverflowError": (26079564, "OverflowError"),
+    "ValueError": (26079184, "ValueError"),
+    "longlong": (27642932, "type(numpy.dtype('longlong'))"),
+    "intp": (27642972, "type(numpy.dtype('intp'))"),
+    "name_int64": (27668356, "sys.intern('int64')"),  # these three are numpy.random.mtrand's
+    "name_l": (27668432, "sys.intern('l')"),
+    "name_long": (27668500, "sys.intern('long')"),
+}
+# Objects that are themselves at a known address.
+OBJECTS = {"int": (26106228, "int"), "int32": (26435440, "numpy.int32")}
+
+POSITIONS = Path(__file__).with_name("positions.wat")
+TEXT_SPACE = 96
+_VALUE_TYPES = {0x7F: "i32", 0x7E: "i64", 0x7D: "f32", 0x7C: "f64"}
+_TOO_LARGE = "an index or a count of 2**31 or more: an array has fewer elements than that here"
+_DRAWN = "numpy.random.RandomState(0)"
+_SAMPLE = "sklearn.utils.random.sample_without_replacement"
+# What must hold in a booted guest: with each change by an address, and with the default integer itself.
+_FACTS = [
+    "numpy.arange(70000).sum() == 2449965000",
+    "numpy.array([1]).dtype == numpy.dtype(int) == numpy.dtype('int') == numpy.int_ == numpy.int64",
+    f"{_DRAWN}.tomaxint() >= 0 and type({_DRAWN}.randint(9)) is int",
+    f"{_DRAWN}.choice(9, 3).dtype == {_DRAWN}.choice(9, 3, replace=False).dtype == 'int64'",
+    f"{_DRAWN}.permutation(9).dtype == {_DRAWN}.randint(9, size=2).dtype == {_DRAWN}.poisson(3, 2).dtype == 'int64'",
+    *(
+        f"sorted({_SAMPLE}({kind}(9), 9, method={method!r})) == list(range(9))"
+        for kind in ("int", "numpy.int32")
+        for method in ("tracking_selection", "pool", "reservoir_sampling")
+    ),
+]
+_SAME_KIND = 1 << 26  # NPY_ARRAY_SAME_KIND_CASTING
+_DESCR = "call PyArray_DescrFromType"
+_FROM_ANY = "call PyArray_FromAny"
+_DEFAULT_INTEGER = f"i32.const 7; {_DESCR}"
+
+
+@dataclass(frozen=True)
+class Change:
+    """In a function, ``pattern`` occurs ``times`` times; what is at its positions ``to`` is replaced."""
+
+    function: str
+    pattern: str
+    to: Mapping[int, str]
+    times: int = 1
+
+
+def _word(name: str) -> str:
+    return f"i32.load {WORDS[name][0]}"
+
+
+_RANDOM = "5numpy_6random_6mtrand"
+_RANDOM_STATE = f"{_RANDOM}_11RandomState"
+CHANGES = [
+    # np.array([1]), np.result_type(int), np.full(3, 7)
+    Change("int_default_descriptor", _DEFAULT_INTEGER, {0: "i32.const 9"}),
+    Change("discover_descriptor_from_pylong", _DEFAULT_INTEGER, {0: "i32.const 9"}),
+    Change("discover_descriptor_from_pylong", "i32.const 7; i32.const 9", {0: "i32.const 9"}),
+    Change("int_common_dtype", f"i32.const 0; {_word('intp')}", {1: _word("longlong")}, times=2),
+    # np.dtype(int), np.zeros(3, int), astype(int)
+    Change("_convert_from_any", _DEFAULT_INTEGER, {0: "i32.const 9"}),
+    Change("can_cast_pyscalar_scalar_to", "i32.const 7; i32.const 12; i32.const 15", {0: "i32.const 9"}),
+    Change("PyArray_ArangeObj", _DEFAULT_INTEGER, {0: "i32.const 9"}),
+    # add and multiply: .reduce, .accumulate and .reduceat of bool and of integers with fewer bits. The widened type was
+    # looked up in a table of nine bytes by type number - 2; it is 9 for odd numbers (signed) and 10 for even ones.
+    Change(
+        "reducelike_promote_and_resolve",
+        "call strcmp; br_if _; end; i32.const 7; local.set _",
+        {3: "i32.const 9"},
+    ),
+    Change("reducelike_promote_and_resolve", "i32.const 3; i32.le_u", {0: "i32.const 7"}),
+    Change(
+        "reducelike_promote_and_resolve",
+        "i32.const 8; i32.gt_u; br_if _; local.get _; i32.load8_u _; local.set _",
+        {4: "i32.const 1; i32.and; i32.const 1; i32.xor; i32.const 9; i32.add"},
+    ),
+    # Python integers in ufuncs
+    Change("py_resolve_dtypes_generic", _DEFAULT_INTEGER, {0: "i32.const 9"}, times=2),
+    Change("convert_ufunc_arguments", "i32.load 0; i32.const 7; i32.eq; br_if _", {1: "i32.const 9"}),
+    Change(
+        "ufunc_generic_fastcall",
+        f"local.get _; local.get _; i32.store 304; {_DEFAULT_INTEGER}",
+        {2: "i64.extend_i32_s; i64.store 304", 3: "i32.const 9"},
+    ),
+    Change(
+        "_multiarray_umath_exec", f"{_DEFAULT_INTEGER}; i32.const 0; call PyArray_Zeros", {0: "i32.const 9"}
+    ),
+    # positions and counts that are given as int64: positions.wat
+    Change(
+        "PyArray_TakeFrom",
+        f"{_DEFAULT_INTEGER}; i32.const 0; i32.const 0; i32.const 67110145; i32.const 0; {_FROM_ANY}",
+        {6: "call positions_from_any"},
+    ),
+    Change(
+        "PyArray_PutTo",
+        f"{_DEFAULT_INTEGER}; i32.const 0; i32.const 0; i32.const 1281; i32.const 0; {_FROM_ANY}",
+        {6: "call positions_from_any"},
+    ),
+    Change(
+        "PyArray_Choose",
+        f"{_DEFAULT_INTEGER}; i32.const 0; i32.const 0; i32.const 0; i32.const 0; {_FROM_ANY}",
+        {6: "call positions_from_any"},
+    ),
+    Change(
+        "PyUFunc_GenericReduction",  # reduceat
+        f"i32.const 1; i32.const 1; i32.const 1281; i32.const 0; {_FROM_ANY}",
+        {4: "call positions_from_any"},
+    ),
+    Change(
+        "PyArray_Repeat",
+        f"{_DEFAULT_INTEGER}; i32.const 0; i32.const 1; i32.const 1281; i32.const 0; {_FROM_ANY}",
+        {6: "call counts_from_any"},
+    ),
+    Change(
+        "partition_prep_kth_array",
+        f"{_DEFAULT_INTEGER}; i32.const 0; call PyArray_CastToType",
+        {3: "call positions_cast"},
+    ),
+    Change(
+        "PyArray_SearchSorted",  # sorter=
+        f"{_DEFAULT_INTEGER}; i32.const 768; call PyArray_FromArray",
+        {2: f"i32.const {768 | _SAME_KIND}"},
+    ),
+    Change(
+        "_PyArray_ArgMinMaxCommon",  # out=
+        f"{_DEFAULT_INTEGER}; i32.const 9473; call PyArray_FromArray",
+        {2: f"i32.const {9473 | _SAME_KIND}"},
+    ),
+    # numpy.random.RandomState: names of types. binomial and multinomial write through a `long *` and keep np.long.
+    Change(f"__pyx_f_{_RANDOM}_int64_to_long", f"i32.const 0; {_word('name_l')}", {1: _word("name_int64")}),
+    Change(
+        f"__pyx_f_{_RANDOM}_int64_to_long",
+        "i32.wrap_i64; call PyLong_FromLong",
+        {0: "", 1: "call PyLong_FromLongLong"},
+    ),
+    Change(f"__pyx_pf_{_RANDOM_STATE}_34choice", f"i32.const 0; {_word('name_long')}", {1: _word("name_int64")}, 2),
+    Change(f"__pyx_pw_{_RANDOM_STATE}_109permutation", f"i32.const 0; {_word('name_long')}", {1: _word("name_int64")}),
+    Change(
+        f"__pyx_pw_{_RANDOM_STATE}_87binomial",
+        "i32.const 7; local.get _; i32.load _; call_indirect; i32.const 0; i32.const 0; i32.const 256",
+        {6: f"i32.const {256 | _SAME_KIND}"},
+    ),
+    # scikit-learn fills arrays of dtype=int through buffers of `long` and `intp_t`: they become np.int32, which is both
+    *(
+        Change(
+            f"__pyx_fuse_{fuse}__pyx_f_7sklearn_5utils_7_random__sample_without_replacement_with_{method}",
+            f"i32.const {OBJECTS['int'][0]}; i32.store _",
+            {0: f"i32.const {OBJECTS['int32'][0]}"},
+            times=2,
+        )
+        for fuse in (0, 1)
+        for method in ("tracking_selection", "pool", "reservoir_sampling")
+    ),
+]  # fmt: skip
+
+
+def inputs() -> str:
+    """All that the changed module depends on, for the keys of the image."""
+    return repr((WORDS, OBJECTS, CHANGES, _TOO_LARGE, POSITIONS.read_text()))
+
+
+def widen(module: WasmModule) -> None:
+    """Make the changes, or raise `BadModule` with the first that does not fit and change nothing that is written."""
+    added = _lay_over(module)
+    patterns = Patterns(lambda name: added[name] if name in added else module.function_index(name))
+    for change in CHANGES:
+        index = module.function_index(change.function)
+        body, found = patterns.replace(module.body(index), change.pattern, change.to)
+        if found != change.times:
+            raise BadModule(f"{change.function} has `{change.pattern}` {found} times, not {change.times}")
+        module.replace_body(index, body)
+
+
+def _lay_over(module: WasmModule) -> dict[str, int]:
+    """Add the functions of positions.wat, some of them in place of the runtime's own; where the new ones are."""
+    other = WasmModule(bytes(wasmtime.wat2wasm(_text(module))))
+    places: dict[int, int] = {}
+    for index, imported in enumerate(other.imports):
+        there = module.function_index(imported.name)
+        if imported.module == "original":
+            there = module.append_function(module.type_index(there), module.body(there))
+        places[index] = there
+    exported = {index: name for name, (_, index) in other.exports.items()}
+    own = range(len(other.imports), other.function_count)
+    for index in own:
+        name = exported.get(index, "")
+        if name in module.function_names:
+            places[index] = module.function_index(name)
+        else:
+            places[index] = module.append_function(module.add_type(other.function_type(index)), b"")
+        if module.function_type(places[index]) != other.function_type(index):
+            raise BadModule(f"{name} has another type in this runtime")
+    for index in own:
+        module.replace_body(places[index], with_other_calls(other.body(index), places))
+    return {name: places[index] for index, name in exported.items()}
+
+
+def _text(module: WasmModule) -> str:
+    """positions.wat as a whole module. What it calls is imported with the type that it has in the runtime."""
+    text = POSITIONS.read_text().format(
+        **{name: address for name, (address, _) in (WORDS | OBJECTS).items()}, write_text=_write_text(_TOO_LARGE)
+    )
+    defined = set(re.findall(r"\(func \$(\w+)", text))
+    imports = []
+    for name in sorted(set(re.findall(r"\(call \$(\w+)", text)) - defined):
+        original = name.removeprefix("original_")
+        kind = module.function_type(module.function_index(original))
+        source = "runtime" if original == name else "original"
+        parts = "".join(
+            f" ({what} {_names(kinds)})" for what, kinds in (("param", kind.parameters), ("result", kind.results))
+        )
+        imports.append(f'(import "{source}" "{original}" (func ${name}{parts}))')
+    stack = '(import "runtime" "stack" (global $__stack_pointer (mut i32)))'  # the runtime's first global
+    return "\n".join(["(module", *imports, stack, text, ")"])
+
+
+def _names(kinds: bytes) -> str:
+    return " ".join(_VALUE_TYPES[kind] for kind in kinds)
+
+
+def _write_text(text: str) -> str:
+    """Instructions that write a text to the address $text, eight bytes at a time, and a zero after it."""
+    data = text.encode() + b"\0"
+    data += bytes(-len(data) % 8)
+    if len(data) > TEXT_SPACE:
+        raise ValueError(f"{text!r} is longer than the {TEXT_SPACE} bytes that positions.wat has for it")
+    words = (int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8))
+    return "\n  ".join(
+        f"(i64.store offset={8 * k} (local.get $text) (i64.const {word}))" for k, word in enumerate(words)
+    )
+
+
+def check_source(word: Callable[[int], int]) -> str:
+    """Python that raises in a booted guest if an address above is not what it is taken for, or integers have 32 bits.
+
+    ``word`` reads the guest's memory.
+    """
+    facts = [f"id({expression}) == {word(address)}" for address, expression in WORDS.values()]
+    facts += [f"id({expression}) == {address}" for address, expression in OBJECTS.values()]
+    lines = [f"assert {fact}, {fact!r}" for fact in [*facts, *_FACTS]]
+    return "\n".join(["import sys, numpy, sklearn.utils.random", *lines, ""])

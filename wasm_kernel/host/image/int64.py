@@ -17,10 +17,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import wasmtime
-
 from wasm_kernel.host.image.wasm_code import Patterns, with_other_calls
 from wasm_kernel.host.image.wasm_module import BadModule, WasmModule
+from wasm_kernel.host.runtime.engine import assemble
 
 # Where the runtime keeps pointers to objects, and a Python expression for the object.
 WORDS = {
@@ -199,7 +198,7 @@ def widen(module: WasmModule) -> None:
 
 def _lay_over(module: WasmModule) -> dict[str, int]:
     """Add the functions of positions.wat, some of them in place of the runtime's own; where the new ones are."""
-    other = WasmModule(bytes(wasmtime.wat2wasm(_text(module))))
+    other = WasmModule(assemble(_text(module)))
     places: dict[int, int] = {}
     for index, imported in enumerate(other.imports):
         there = module.function_index(imported.name)

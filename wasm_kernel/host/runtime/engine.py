@@ -59,6 +59,11 @@ def version() -> str:
     return metadata.version("wasmtime")
 
 
+def assemble(text: str) -> bytes:
+    """The binary of a module that is given as text."""
+    return bytes(wasmtime.wat2wasm(text))
+
+
 def start_thread(target: Callable[[], None], name: str) -> threading.Thread:
     """Start a daemon thread that may enter wasm: with enough stack to trap rather than overflow."""
     with _thread_stack_lock:  # threading.stack_size is process-wide

@@ -146,6 +146,57 @@ def work():
 """,
     ),
     Program(
+        "numpy f4 elementwise, 5 M",
+        NUMERIC,
+        """
+import numpy as np
+a, b = np.random.default_rng(1).random((2, 5_000_000), dtype=np.float32)
+def work():
+    (a * b + a - b / 2).sum()
+""",
+    ),
+    Program(
+        "numpy maximum, 5 M",
+        NUMERIC,
+        """
+import numpy as np
+a, b = np.random.default_rng(1).random((2, 5_000_000))
+def work():
+    np.maximum(a, b).max()
+""",
+    ),
+    Program(
+        "numpy compare, bool & and any, 5 M",
+        NUMERIC,
+        """
+import numpy as np
+a, b = np.random.default_rng(1).random((2, 5_000_000))
+def work():
+    ((a > 0.5) & (b < 0.5) & (a == b)).any()
+""",
+    ),
+    Program(
+        "numpy argmax, 5 M",
+        NUMERIC,
+        """
+import numpy as np
+rng = np.random.default_rng(1)
+a, b, c = rng.random(5_000_000), rng.random(5_000_000, dtype=np.float32), rng.integers(0, 1_000_000, 5_000_000)
+def work():
+    a.argmax(), b.argmin(), c.argmax()
+""",
+    ),
+    Program(
+        "numpy integers, 5 M",
+        NUMERIC,
+        """
+import numpy as np
+a, b = np.random.default_rng(1).integers(0, 1_000_000, (2, 5_000_000))
+def work():
+    ((a + b) // 7 - a * 3).astype(float).sum()
+""",
+    ),
+    Program(
         "numpy matmul 512",
         NUMERIC,
         """
@@ -164,6 +215,16 @@ import numpy as np
 a = np.random.default_rng(1).random(1_000_000)
 def work():
     np.sort(a)
+""",
+    ),
+    Program(
+        "numpy argsort, 1 M",
+        NUMERIC,
+        """
+import numpy as np
+a = np.random.default_rng(1).random(1_000_000)
+def work():
+    np.argsort(a)
 """,
     ),
     Program(

@@ -6,6 +6,8 @@ C++ is spelled out. `long` and `int` have 32 bits both, so one kernel serves the
 
 from __future__ import annotations
 
+from kernels.numpy_targets import NUMPY
+
 _INTEGERS = {
     "i8": [("signed char", 1)],
     "u8": [("unsigned char", 2)],
@@ -18,4 +20,4 @@ _INTEGERS = {
 }
 _FLOATS = {"f32": [("float", 11)], "f64": [("double", 12)]}
 
-TARGETS: dict[str, list[str]] = {}
+TARGETS: dict[str, list[str]] = {**NUMPY}

@@ -57,8 +57,8 @@ def _kernels() -> Iterator[tuple[str, list[str]]]:
         for operation in (*_ARITHMETIC, *_BITWISE, *_EQUALITY):
             yield f"u{size}_{operation}", [f"{name}_{operation}" for name in names]
         yield f"i{size}_absolute", [f"{name}_absolute" for name in _LOOPS[f"i{size}"]]
-    by_type = {kind: (*_ORDER, *_EXTREMES, "right_shift") for kind in _INTEGERS}
-    by_type |= {kind: (*_ARITHMETIC, *_EQUALITY, *_ORDER, *_EXTREMES, *_FLOAT) for kind in ("f32", "f64")}
+    by_type = dict.fromkeys(_INTEGERS, (*_ORDER, *_EXTREMES, "right_shift"))
+    by_type |= dict.fromkeys(("f32", "f64"), (*_ARITHMETIC, *_EQUALITY, *_ORDER, *_EXTREMES, *_FLOAT))
     by_type |= {"bool": (*_EQUALITY, *_ORDER, *_BOOLEAN)}
     for kind, operations in by_type.items():
         for operation in operations:

@@ -10,7 +10,24 @@ import warnings
 import numpy as np
 
 FLOATS, SIGNED, UNSIGNED = ("f4", "f8"), ("i1", "i2", "i4", "i8"), ("u1", "u2", "u4", "u8")
-_SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, 5e-324, 1e-310, 1e-45, 3e38, 1e308, 2.0**31, -(2.0**31), 255.5, 2.0**63]
+_SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    np.inf,
+    -np.inf,
+    5e-324,
+    1e-310,
+    1e-45,
+    3e38,
+    1e308,
+    2.0**31,
+    -(2.0**31),
+    255.5,
+    2.0**63,
+]
 
 
 def numbers(kind: str, n: int, seed: int) -> np.ndarray:
@@ -102,7 +119,11 @@ def check_binary(name: str, kind: str, n: int, offset: int, seed: int) -> str:
         for shift in (1, 3):
             if n > shift:  # numpy copies operands that overlap the result; accumulations below are where it cannot
                 x = a.copy()
-                compare("overlap", told(f, x[:-shift], b[shift:], out=x[shift:]), told(f, apart(a[:-shift]), apart(b[shift:])))
+                compare(
+                    "overlap",
+                    told(f, x[:-shift], b[shift:], out=x[shift:]),
+                    told(f, apart(a[:-shift]), apart(b[shift:])),
+                )
         if n and f not in (np.subtract, np.divide, np.floor_divide, np.left_shift, np.right_shift):
             compare("reduce", told(f.reduce, moved(a, offset)), told(f.reduce, apart(a)))
         if n:
@@ -174,7 +195,10 @@ def check_take(name: str, kind: str, n: int, offset: int, seed: int) -> str:
     wrong = [] if same(got, want, True) else [f"{got} instead of {want}"]
     for axis in (0, 1):
         which = rng.integers(-a.shape[axis], a.shape[axis], 7)
-        if not same(a.take(which, axis), np.concatenate([np.take(a, [i % a.shape[axis]], axis, mode="clip") for i in which], axis)):
+        if not same(
+            a.take(which, axis),
+            np.concatenate([np.take(a, [i % a.shape[axis]], axis, mode="clip") for i in which], axis),
+        ):
             wrong.append(f"axis {axis}")
     for beyond in (length, -length - 1):
         if not told(a[0].take, [0, beyond])[1]:
@@ -193,14 +217,21 @@ def check_bools(name: str, kind: str, n: int, offset: int, seed: int) -> str:
         values = [bool(v) for v in z.view("u1").tolist()]
         if (bool(moved(z, offset).any()), bool(moved(z, offset).all())) != (any(values), all(values)):
             wrong.append(f"any or all of {z}")
-    for f, g in ((np.logical_and, operator.and_), (np.logical_or, operator.or_), (np.not_equal, operator.ne), (np.less, operator.lt)):
+    for f, g in (
+        (np.logical_and, operator.and_),
+        (np.logical_or, operator.or_),
+        (np.not_equal, operator.ne),
+        (np.less, operator.lt),
+    ):
         got = f(moved(a, offset), b).view("u1").tolist()
-        if got != [int(g(p, q)) for p, q in zip(x, y)]:
+        if got != [int(g(p, q)) for p, q in zip(x, y, strict=True)]:
             wrong.append(f"{f.__name__}: {got}")
     return "; ".join(wrong)
 
 
-ARITHMETIC = [("binary", name, kind) for name in ("add", "subtract", "multiply") for kind in (*FLOATS, *SIGNED, *UNSIGNED)]
+ARITHMETIC = [
+    ("binary", name, kind) for name in ("add", "subtract", "multiply") for kind in (*FLOATS, *SIGNED, *UNSIGNED)
+]
 CASES = [
     *ARITHMETIC,
     *(("binary", name, kind) for name in ("divide", "fmax", "fmin") for kind in FLOATS),
@@ -219,12 +250,20 @@ CASES = [
     *(("binary", name, "?") for name in ("logical_and", "logical_or")),
     *(("unary", name, kind) for name in ("negative", "absolute", "square") for kind in (*FLOATS, *SIGNED)),
     *(("unary", name, kind) for name in ("negative", "square", "invert") for kind in UNSIGNED),
-    *(("unary", name, kind) for name in ("sqrt", "floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite") for kind in FLOATS),
+    *(
+        ("unary", name, kind)
+        for name in ("sqrt", "floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite")
+        for kind in FLOATS
+    ),
     ("unary", "logical_not", "?"),
     *(("clip", "clip", kind) for kind in (*FLOATS, *SIGNED, *UNSIGNED)),
     *(("arg", name, kind) for name in ("argmax", "argmin") for kind in (*FLOATS, *SIGNED, *UNSIGNED, "?")),
     *(("sum", "sum", kind) for kind in FLOATS),
-    *(("cast", to, kind) for kind in ("?", "u1", "i2", "i4", "i8", "f4", "f8") for to in ("?", "u1", "i4", "i8", "f4", "f8")),
+    *(
+        ("cast", to, kind)
+        for kind in ("?", "u1", "i2", "i4", "i8", "f4", "f8")
+        for to in ("?", "u1", "i4", "i8", "f4", "f8")
+    ),
     *(("take", "take", kind) for kind in ("u1", "i2", "f4", "i8", "c16")),
     ("bools", "bools", "?"),
 ]

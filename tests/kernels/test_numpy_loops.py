@@ -50,9 +50,8 @@ def test_any_length_beginning_and_numbers(guest: BaseSandbox) -> None:
 
 
 def test_a_check_can_fail(guest: BaseSandbox) -> None:
-    source = "f = np.maximum; np.maximum = lambda *a, **k: f(*a, **k) + (a[0].strides == (8,))\n"
-    failed = run(guest, source + "print(check_binary('maximum', 'f8', 40, 0, 1)); np.maximum = f")
-    assert "instead of" in failed or "Error" in failed
+    source = "kernel = np.square; np.square = lambda a, **more: kernel(a, **more) + (a.strides == (8,))\n"
+    assert "instead of" in run(guest, source + "print(check_unary('square', 'i8', 40, 0, 1)); np.square = kernel")
 
 
 @pytest.mark.parametrize(

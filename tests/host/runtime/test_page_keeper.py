@@ -94,10 +94,6 @@ def _known_base(base: BaseMemory) -> Iterator[None]:
     yield
 
 
-def page_faults() -> int:
-    return pagescan.faults() if pagescan.can_scan else 0
-
-
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rounds=_writes, seed=st.integers(0, 9))
 def test_any_sequence_of_turns(
@@ -114,22 +110,16 @@ def test_any_sequence_of_turns(
     replay = GuestMemory(base)
     captures: list[tuple[CapturedMemory, bytes, bytes]] = []
     captured_last = model
-    kept = False  # whether the live memory was kept since it was laid out
     for writes in rounds:
-        data = [(at, bytes([value]) * min(length, SIZE - at)) for at, length, value in writes]
-        faults = page_faults()
-        for at, new in data:
-            live.write(at, new)
-        no_faults = kept and page_faults() == faults
+        for at, length, value in writes:
+            live.write(at, bytes([value]) * min(length, SIZE - at))
         if choose.random() < 0.15:  # a trap
             live.close()
             live, keeper = live_of(state)
-            kept = False
             assert live.bytes() == model
             continue
         for_log = choose.random() < 0.7
-        assert state.keep(live.address, SIZE, MOST if for_log else None, keeper, no_faults=no_faults)
-        kept = True
+        assert state.keep(live.address, SIZE, MOST if for_log else None, keeper)
         model = live.bytes()
         if choose.random() < 0.2:
             state.rest(live.address, SIZE)
@@ -182,41 +172,6 @@ def test_what_is_written_and_is_the_same_is_no_change(base: BaseMemory) -> None:
     assert state.keep(live.address, SIZE, MOST, live.keeper)
     assert not state.changed_bytes and not state.delta()
     live.close()
-    state.close()
-
-
-def test_without_a_page_fault_the_system_is_not_asked_again(base: BaseMemory, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    scan_into = pagescan.scan_into
-    monkeypatch.setattr(
-        pagescan,
-        "scan_into",
-        lambda at, most, address, size: (asked.append(size), scan_into(at, most, address, size))[1],
-    )
-    state = GuestMemory(base)
-    live = WasmLive(base)
-    state.attach(live.address)
-
-    def turn(data: bytes, **known: bool) -> list[int]:
-        asked.clear()
-        live.write(3 * PAGE, data)
-        assert state.keep(live.address, SIZE, MOST, live.keeper, **known)
-        state.logged()
-        return asked
-
-    assert turn(b"first") == [BASE, SIZE - BASE]
-    assert turn(b"other", no_faults=True) == [SIZE - BASE], "beyond the base pages can come without a fault"
-    assert state.changed == {3}
-    live.write(8 * PAGE, b"elsewhere")  # with a fault
-    assert turn(b"third") == [BASE, SIZE - BASE]
-    assert state.changed == {3, 8}
-    state.forget(live.address, SIZE, [(0, CHUNK)])
-    assert turn(b"later", no_faults=True) == [BASE, SIZE - BASE], "pages are no longer private"
-    expected = live.bytes()
-    live.close()
-    again = attached(state)
-    assert again.bytes() == expected
-    again.close()
     state.close()
 
 

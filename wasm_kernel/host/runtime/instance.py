@@ -94,7 +94,6 @@ class Instance:
         self._engine = engine
         self._run: Run | None = None
         self._keeper: PageKeeper | None = None
-        self._faulted = True  # in a turn since the memory was last kept: pages may have become private copies
         self._keeper_module = modules.get("keeper")
         self.store = store = Store(engine, mounts, ["python"], env, limits.memory_bytes)
         try:
@@ -184,13 +183,11 @@ class Instance:
         if self._engine.metered:
             self.store.set_fuel(_ALL if fuel is None else fuel)
         self._run = run
-        faults = pagescan.faults()
         try:
             self.store.set_epoch_deadline(1)
             enter()
         finally:
             self._run = None
-            self._faulted |= pagescan.faults() != faults
             if self._engine.metered:
                 if fuel is not None:
                     run.fuel_used = fuel - self.store.fuel()
@@ -203,10 +200,7 @@ class Instance:
         ``most``: None, and nothing is kept, if more bytes than these may have changed.
         """
         self.store.set_epoch_deadline(_ALL)
-        if not self._memory.keep(*self.memory_span, most, self._page_keeper(), no_faults=not self._faulted):
-            return None
-        self._faulted = False
-        return self.rest()
+        return self.rest() if self._memory.keep(*self.memory_span, most, self._page_keeper()) else None
 
     def _page_keeper(self) -> PageKeeper | None:
         """Made when it is first needed: a guest that runs one cell and is gone needs none."""

@@ -36,7 +36,7 @@ from wasm_kernel.host.runtime import page_delta, pagescan
 from wasm_kernel.host.runtime.base_memory import BaseMemory, EmptyBase
 from wasm_kernel.host.runtime.mappings import Mappings
 from wasm_kernel.host.runtime.overlay import COPIED, ELSEWHERE, MAPPED, ZEROS, Overlay, differing
-from wasm_kernel.host.runtime.page_keeper import LONG, VERY_LONG, PageKeeper
+from wasm_kernel.host.runtime.page_keeper import VERY_LONG, PageKeeper
 from wasm_kernel.host.runtime.pages import (
     CHUNK,
     PAGE,
@@ -73,7 +73,6 @@ class GuestMemory:
         self._just_changed: set[int] = set()  # by the last keep(), single pages only
         self._changed: set[int] = set()  # pages that may differ from what the last capture() gave
         self._unlogged = page_delta.Unlogged()
-        self._remapped = True  # parts of the live memory were mapped anew since the last keep()
 
     def attach(self, address: int) -> None:
         """Lay the state over a fresh instance's memory of at least `size` bytes."""
@@ -98,27 +97,16 @@ class GuestMemory:
         for first, last in overlay.stretches(COPIED):
             ctypes.memmove(address + first * PAGE, overlay.view + first * PAGE, (last - first) * PAGE)
 
-    def keep(
-        self,
-        address: int,
-        size: int,
-        most: int | None = None,
-        keeper: PageKeeper | None = None,
-        *,
-        no_faults: bool = False,
-    ) -> bool:
+    def keep(self, address: int, size: int, most: int | None = None, keeper: PageKeeper | None = None) -> bool:
         """Bring the overlay up to date with what the guest wrote since the last time.
 
         ``most``: for the log, and only if no more bytes than these may have changed. Whether it is up to date.
-        ``no_faults``: the guest had no page fault since the last time.
         """
-        same = no_faults and not self._remapped
-        total = keeper.scan(address, size, nothing_new=same) if keeper is not None else None
+        total = keeper.scan(address, size) if keeper is not None else None
         if keeper is None or total is None:
             return self._keep_in_python(address, size, most)
         if most is not None and total > most:
             return False
-        self._remapped = False
         self._mappings.begin()
         overlay, pages, changes = self._overlay, list[int](), list[bytes]()
         with overlay.lock:
@@ -160,7 +148,7 @@ class GuestMemory:
         for start, end in written:
             first, last = (start - address) // PAGE, (end - address) // PAGE
             known = ELSEWHERE not in states[first:last]
-            if end - start >= (VERY_LONG if known else LONG):
+            if end - start >= VERY_LONG or states.count(ELSEWHERE, first, last) >= PAGES:
                 long.append((start, end))
             elif known and memcmp(start, start + to_view, end - start) == 0:
                 continue
@@ -213,12 +201,7 @@ class GuestMemory:
                 memmove(overlay.view + page * PAGE, address + page * PAGE, PAGE)
             if overlay.states[page] != ZEROS:
                 overlay.states[page] = MAPPED
-        self._map_live(address, first * PAGE, last * PAGE)
-
-    def _map_live(self, address: int, start: int, end: int) -> None:
-        """Lay a stretch of the overlay over the live memory: it has no private copies there then."""
-        map_over(address + start, end - start, self._overlay.fd, start)
-        self._remapped = True
+        map_over(address + first * PAGE, (last - first) * PAGE, overlay.fd, first * PAGE)
 
     def _change(self, pages: Iterable[int]) -> None:
         """These pages of the overlay are about to change."""
@@ -242,7 +225,7 @@ class GuestMemory:
                     self._change(pages)
                 if not punch_hole(overlay.fd, at, length):  # also where it is one: reading may have filled it
                     return
-                self._map_live(address, at, at + length)
+                map_over(address + at, length, overlay.fd, at)
                 overlay.states[pages.start : pages.stop] = bytes([ZEROS]) * len(pages)
 
     def _map_stretch(self, address: int, start: int, end: int) -> None:
@@ -258,7 +241,7 @@ class GuestMemory:
                 write_memory(overlay.fd, address + at, until - at, at)
             state = ZEROS if hole else MAPPED
             overlay.states[pages.start : pages.stop] = bytes([state]) * len(pages)
-        self._map_live(address, start, end)
+        map_over(address + start, end - start, overlay.fd, start)
 
     def _copy_stretch(self, address: int, start: int, end: int) -> None:
         """Copy what differs of a stretch to the overlay; the private copies stay. A later `attach` may map it."""

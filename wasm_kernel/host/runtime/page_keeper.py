@@ -21,9 +21,9 @@ from wasm_kernel.host.runtime.overlay import Overlay
 from wasm_kernel.host.runtime.page_delta import ENTRY
 from wasm_kernel.host.runtime.pages import CHUNK, PAGE, PAGES, Span, buffer, map_over, map_shared_over
 
-LONG, VERY_LONG = CHUNK, 16 * CHUNK  # stretches from this length on are mapped: when they are new, when they are known
+VERY_LONG = 16 * CHUNK  # stretches from this length on are mapped, and those with a chunk's worth of new pages
 _MOST_MEMORY = 1 << 32
-_REGIONS, _REGION = 43_000, 24  # that are asked for, and bytes of each
+_REGIONS = 43_000
 _MOST_PAGES = 1_000  # of a portion
 _LAYOUT = {  # of the work area, after the regions
     "OUT": 1 << 20,
@@ -135,32 +135,16 @@ class PageKeeper:
         if base.size:
             map_over(store.memory_address(self._under), base.size, base.fd, 0)
         store.set_global(exports["base_pages"], base.size // PAGE)
-        self._base_size = base.size
         self._mapped: tuple[weakref.ref[Overlay], int] | None = None
         self._address = self._regions = 0
-        self._below: int | None = None  # regions that lie in the base memory, if they are known
 
-    def scan(self, address: int, size: int, *, nothing_new: bool = False) -> int | None:
-        """Ask the system which pages were written; how many bytes that is. None: it does not say, or not so many.
-
-        ``nothing_new``: whoever writes to this memory had no page fault since the last time, and nothing was mapped.
-        Then what was private is what is private, and the system need not be asked, which takes it long. Beyond the
-        base, where no file is mapped, this does not hold: the system may make one huge page of many, and add to them.
-        """
-        if not pagescan.can_scan:
+    def scan(self, address: int, size: int) -> int | None:
+        """Ask the system which pages were written; how many bytes that is. None: it does not say, or not so many."""
+        found = pagescan.scan_into(self._at, _REGIONS, address, size) if pagescan.can_scan else None
+        if found is None:
             return None
-        below = min(size, self._base_size)
-        first = self._below if nothing_new and address == self._address else None
-        if first is None:
-            first = pagescan.scan_into(self._at, _REGIONS, address, below)
-        self._below = first
-        if first is None:
-            return None
-        beyond = pagescan.scan_into(self._at + first * _REGION, _REGIONS - first, address + below, size - below)
-        if beyond is None:
-            return None
-        self._address, self._regions = address, first + beyond
-        return self._total(self._regions)
+        self._address, self._regions = address, found
+        return self._total(found)
 
     def keep(self, overlay: Overlay, size: int) -> Iterator[tuple[list[int], bytes, bytes]]:
         """Bring the overlay up to date, except for long stretches: the pages that differed, their changes, the undoing.

@@ -54,16 +54,16 @@
     (br $next)))
   (local.get $sum))
 
-;; whether a stretch is mapped as a whole: %LONG_NEW% pages and more of which some are new, or %LONG_KNOWN% and more
+;; whether a stretch is mapped as a whole: of %LONG_KNOWN% pages and more, or with %LONG_NEW% and more that are new
 (func $is_long (param $page i32) (param $last i32) (result i32)
-  (local $length i32)
+  (local $length i32) (local $new i32)
   (local.set $length (i32.sub (local.get $last) (local.get $page)))
   (if (i32.ge_u (local.get $length) (i32.const %LONG_KNOWN%)) (then (return (i32.const 1))))
   (if (i32.lt_u (local.get $length) (i32.const %LONG_NEW%)) (then (return (i32.const 0))))
   (loop $next
-    (if (i32.eqz (call $state (local.get $page))) (then (return (i32.const 1))))
+    (local.set $new (i32.add (local.get $new) (i32.eqz (call $state (local.get $page)))))
     (br_if $next (i32.lt_u (local.tee $page (i32.add (local.get $page) (i32.const 1))) (local.get $last))))
-  (i32.const 0))
+  (i32.ge_u (local.get $new) (i32.const %LONG_NEW%)))
 
 ;; Keep the pages of n regions that differ: their numbers go to OUT, what changed in them and what undoes it to DELTA and
 ;; UNDO, as `page_delta` spells it. Gives how many. It ends early when these are full, and goes on when called again.

@@ -10,7 +10,6 @@ import ctypes
 import fcntl
 import mmap
 import os
-import resource
 import struct
 import sys
 from collections.abc import Iterable, Iterator
@@ -22,7 +21,6 @@ _SCAN = struct.Struct("=12Q")
 _PAGEMAP_SCAN = (3 << 30) | (_SCAN.size << 16) | (ord("f") << 8) | 16
 _IS_FILE, _IS_PRESENT, _IS_SWAPPED, _IS_ZERO = 1 << 2, 1 << 3, 1 << 4, 1 << 5
 _REGIONS = 2048
-_OF_THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)  # where there is none, nobody scans either
 
 
 def _pagemap() -> int:
@@ -43,12 +41,6 @@ def _pagemap_of_this_process() -> int:
             os.close(_pagemap_fd)
         _pagemap_fd, _pagemap_pid = _pagemap(), os.getpid()
     return _pagemap_fd
-
-
-def faults() -> int:
-    """How many page faults this thread had: as long as there is none, no further page becomes a private copy."""
-    usage = resource.getrusage(_OF_THREAD)
-    return usage.ru_minflt + usage.ru_majflt
 
 
 def written(address: int, size: int) -> list[Span] | None:

@@ -113,6 +113,7 @@ LATE: dict[str, tuple[str, set[str]]] = {
             "wasm_kernel.sessions.session_list",
         },
     ),
+    "kernel.notebook_session": ("only a session of an older image needs it", {"wasm_kernel.sessions.snapshots"}),
     "kernel.notebook": (_START, {"http.client", "jupyter_core.paths", "urllib.parse", "urllib.request"}),
     "kernel.outputs": (_START, {"wasm_kernel.kernel.seal.sealed_messages"}),
     "kernel.seal.bundles": ("only Markdown needs it", {"markdown_it"}),

@@ -8,7 +8,8 @@
     ├── NotAllowed                             the administrator's rules forbid it, or cannot be read
     ├── NotGranted                             it needs a person's permission, which was not given
     ├── ImageError                             the image is missing, damaged or cannot be built
-    │   └── ImageMissing                       nothing is built yet, and building was not allowed here
+    │   ├── ImageMissing                       nothing is built yet, and building was not allowed here
+    │   └── OlderImage                         variables were saved with another image, which cannot be used
     ├── SessionLocked                          another process, or another sandbox, is using the session
     ├── MountInside (also OSError)             another file system is mounted inside what was to be deleted
     ├── Interrupted                            the user stopped work the host was doing for a cell
@@ -65,6 +66,10 @@ class ImageError(WasmKernelError):
 
 class ImageMissing(ImageError):
     """No image is built yet, and this call may not build one."""
+
+
+class OlderImage(ImageError):
+    """Variables were saved with the image of another version of wasm-kernel, which cannot be used here. Files can."""
 
 
 class SessionLocked(WasmKernelError):

@@ -20,6 +20,9 @@ def register(commands: Any) -> None:
     )
     made.add_argument("--metered", action="store_true", help="also build the variant that counts fuel")
     made.add_argument("--force", action="store_true", help="rebuild everything")
+    made.add_argument(
+        "--image", metavar="KEY", default="", help="compile an older image for this machine, for sessions that need it"
+    )
     made.add_argument("--json", action="store_true", help="report progress as JSON lines")
 
     add(
@@ -33,13 +36,32 @@ def register(commands: Any) -> None:
 
     made = add(
         parts,
+        "list",
+        imported_when_run("image_commands", "list_command"),
+        "List the images that are here, and which sessions need them.",
+        shape='[{"key": "5ba2…", "current": true, "here": true, "problem": "",\n'
+        '  "sessions": ["0b5c…"], "snapshots": 3}]',
+    )
+    _add_roots(made)
+
+    made = add(
+        parts,
         "clean",
         imported_when_run("image_commands", "clean_command"),
-        "Delete images that this version does not use.",
+        "Delete images that neither this version nor a session needs.",
+        more="A session goes on with the image that it was saved with. Where all users\n"
+        "share the cache, older images stay unless their workspace roots are named.",
+        examples="wasm-kernel image clean --dry-run\n"
+        "wasm-kernel image clean --workspace-root /srv/ada --workspace-root /srv/bob",
         shape='{"dry_run": false, "deleted": [\n  {"part": "base", "key": "5ba2…", "bytes": 1024}],\n'
+        ' "kept": [{"key": "77c1…", "reason": "1 session needs it for 3 snapshots"}],\n'
         ' "reclaimed_bytes": 1024}',
     )
-    made.add_argument("--all", action="store_true", help="also the image this version uses")
+    _add_roots(made)
+    made.add_argument(
+        "--even-needed", action="store_true", help="also images that sessions need: their variables cannot be opened"
+    )
+    made.add_argument("--all", action="store_true", help="everything, also the image this version uses")
     made.add_argument("--dry-run", action="store_true", help="only show what would be deleted")
 
     made = add(
@@ -68,6 +90,15 @@ def register(commands: Any) -> None:
     )
     made.add_argument("source", metavar="FILE|URL", help="the file, or an https address")
     add_hash(made, "--sha256")
+
+
+def _add_roots(parser: Parser) -> None:
+    parser.add_argument(
+        "--workspace-root",
+        metavar="FOLDER",
+        action="append",
+        help="also look for sessions here (may be repeated; the kernel's folder always counts)",
+    )
 
 
 def add_hash(parser: Parser, option: str) -> None:

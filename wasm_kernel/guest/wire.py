@@ -20,6 +20,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+# A session goes on with the guest that it was saved with, which an earlier version may have built. Raise the first when
+# such a guest would not understand this host, or the host the guest; the second, when the host no longer cares for it.
+PROTOCOL = 1
+OLDEST_PROTOCOL = 1
+
 MAX_FRAME_BYTES = 256 << 20
 MAX_BUFFERS = 4096
 MAX_HEADER_BYTES = 16 << 20

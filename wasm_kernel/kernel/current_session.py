@@ -172,7 +172,7 @@ class CurrentSession:
         if opened.problem:
             place.notes.append(opened.problem)
         if opened.manifest is not None:
-            place.tell_of_return(opened.manifest.snapshot, self.history)
+            place.tell_of_return(opened.manifest.snapshot, self.history, older_image=live.on_older_image)
         self._on_moved(self._runtime)
 
     def _make_runtime(self, opened: OpenedSession) -> SessionRuntime:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.errors import ConfigurationError, SandboxError, SessionLocked, WasmKernelError
+from wasm_kernel.errors import ConfigurationError, OlderImage, SandboxError, SessionLocked, WasmKernelError
 from wasm_kernel.host.disk import reserve
 from wasm_kernel.host.disk.locks import SessionLock, lock_session
 from wasm_kernel.host.image import image
@@ -42,6 +42,11 @@ TO_FREE_SPACE = (
 _DISK_FULL = (
     "The disk with your sessions is full, so checkpoints are not being kept: cells cannot be undone, and variables are "
     f"lost when the kernel ends. {TO_FREE_SPACE}. Checkpoints are taken again once there is room"
+)
+_KEPT = "saved with an earlier version of the sandbox"
+_ON_OLDER_IMAGE = (
+    "They were saved with an earlier version of the sandbox, which goes on; to move to the current one, without them: "
+    "`%session reset`"
 )
 _NO_ROOM = (
     "the disk with your sessions is full, and there is no room for this notebook's. Delete what you no longer need, "
@@ -99,12 +104,29 @@ class NotebookSession:
         """Continue where the session's last kernel ended, unless it was asked to restart."""
         try:
             return resume(live)
+        except OlderImage as e:
+            self._tell_of_older_image(live, str(e))
+            return OpenedSession(live)
         except (WasmKernelError, OSError) as e:
             self.notes.append(f"The variables of the last run could not be restored: {e}. The interpreter is fresh.")
             return OpenedSession(live)
 
-    def tell_of_return(self, snapshot: Snapshot, history: History) -> None:
+    def _tell_of_older_image(self, live: LiveSession, why: str) -> None:
+        """One line for the first cell. The variables stay where they are, for whoever can open them."""
+        from wasm_kernel.sessions.snapshots import keep_for_good  # it was just needed anyway
+
+        kept = None
+        with contextlib.suppress(WasmKernelError, OSError):  # a full disk: it stays until later checkpoints replace it
+            kept = keep_for_good(self.root, live.session_id, _KEPT)
+        where = ""
+        if kept is not None:
+            by = f", saved by wasm-kernel {kept.saved_by}" if kept.saved_by else ""
+            where = f" Until then they are kept in snapshot {kept.snapshot_id[:8]}{by}."
+        self.news.append(f"Files are there, and the interpreter is fresh: {why}.{where}")
+
+    def tell_of_return(self, snapshot: Snapshot, history: History, *, older_image: bool) -> None:
         """One line for the first cell: what was restored, and how to start fresh."""
+        fresh = _ON_OLDER_IMAGE if older_image else "To start fresh: `%session reset`"
         age = (datetime.now(UTC) - snapshot.created_at).total_seconds()
         when = f"{format_duration(age)} ago"
         if age < 0:  # a clock was set back, or another machine's is ahead
@@ -112,7 +134,7 @@ class NotebookSession:
         # Killed before it could note the snapshot, the cell that led to that counts as unsaved.
         lost = history.unsaved(after=snapshot.metadata.get("number"))
         if not lost:
-            self.news.append(f"Continued from {when}, with all variables. To start fresh: `%session reset`")
+            self.news.append(f"Continued from {when}, with all variables. {fresh}")
             return
         if len(lost) == 1:
             told = f"The kernel ended while cell [{lost[0]}] was running, {when}. "

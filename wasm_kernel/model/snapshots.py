@@ -51,6 +51,7 @@ class Snapshot:
         file_bytes: Their total size.
         stored_bytes: What it added to the store.
         metadata: Anything else: the cell that ran, how long it took, what it changed.
+        saved_by: The version of wasm-kernel that took it; empty: from before that was noted.
         sequence: Its place in the order of all snapshots of a store; 0: from before they were numbered.
     """
 
@@ -67,6 +68,7 @@ class Snapshot:
     file_bytes: int = 0
     stored_bytes: int = 0
     metadata: dict[str, Any] = field(default_factory=dict)
+    saved_by: str = ""
     sequence: int = 0
 
     @property
@@ -197,6 +199,7 @@ def parse_snapshot(head: bytes) -> Snapshot:
             file_bytes=_number(found, "file_bytes", 1 << 60),
             stored_bytes=_number(found, "stored_bytes", 1 << 60),
             metadata=dict(metadata) if isinstance(metadata, dict) else {},
+            saved_by=_text({"saved_by": "", **found}, "saved_by"),
             sequence=_number({"sequence": 0, **found}, "sequence", 1 << 60),
         )
     except BadRecord as e:

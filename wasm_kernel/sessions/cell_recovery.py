@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, replace
 
-from wasm_kernel.errors import BadSnapshot, WasmKernelError
-from wasm_kernel.host.image import image
+from wasm_kernel.errors import BadSnapshot, OlderImage, WasmKernelError
+from wasm_kernel.host.image import older_images
 from wasm_kernel.host.runtime.instance import AtRest
 from wasm_kernel.host.store.cell_log import FoundLog, LoggedCell
 from wasm_kernel.model.cell_records import CellRecord, parse_cell_record
@@ -49,16 +49,17 @@ def recover_cells(live: LiveSession) -> RecoveredCells:
         return RecoveredCells()
     if not found.paths:
         return RecoveredCells(problem=_lost(found.problem))
-    key = image.parts().base.key
-    if found.image != key:
-        return RecoveredCells(
-            problem=_lost(f"the log of the last cells needs the image {found.image}, and this one is {key}")
-        )
+    try:
+        img = older_images.load(found.image, metered=live.policy.fuel_budget is not None)
+    except OlderImage as e:
+        return RecoveredCells(problem=_lost(str(e)))
     begin, done = _newest_of(live, found)
     if done >= found.last:
         return RecoveredCells(problem=_lost(found.problem) if found.problem else "")
     if found.first > done + 1 or (begin is None and found.base):
         return RecoveredCells(problem=_lost("the snapshot that the log of the last cells builds on is gone"))
+    if img.key != live.sandbox.image.key:
+        live.sandbox.reset(img)
     try:
         return _Replay(live, found, begin).run(done)
     except WasmKernelError as e:  # the snapshot that it builds on is damaged
@@ -107,7 +108,7 @@ class _Replay:
         self._live.note()  # it was used, whether or not that was noted in time
         if self._problem:  # what follows can never be used
             last = self._recorder.last
-            self._live.cell_log.begin(last.snapshot_id if last is not None else "")
+            self._live.cell_log.begin(last.snapshot_id if last is not None else "", self._live.sandbox.image.key)
         return RecoveredCells(self._manifest, _lost(self._problem) if self._problem else "")
 
     def _one(self, cell: LoggedCell) -> None:
@@ -152,6 +153,7 @@ class _Replay:
             trigger="checkpoint",
             created_at=record.at,
             execution_count=record.count,
+            image_key=self._found.image,
             memory_bytes=record.memory_bytes,
             metadata=record.metadata,
         )

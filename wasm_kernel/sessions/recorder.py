@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wasm_kernel.errors import BadSnapshot, ConfigurationError, SandboxError, WasmKernelError
+from wasm_kernel import __version__
+from wasm_kernel.errors import BadSnapshot, SandboxError, WasmKernelError
 from wasm_kernel.host.durable import sync_tree
 from wasm_kernel.host.files.saved_tree import SavedTree
-from wasm_kernel.host.image import image
+from wasm_kernel.host.image import older_images
+from wasm_kernel.host.image.image import Image
 from wasm_kernel.host.runtime.instance import AtRest
 from wasm_kernel.host.runtime.memory import CHUNK, CapturedMemory, GuestMemory
 from wasm_kernel.host.runtime.sandbox import Captured, Sandbox
@@ -61,6 +63,7 @@ class Recorder:
         self.root, self.store, self.log = root, snapshot_store(root), log
         self._session_id, self._folder, self._sandbox, self._on_wait = session_id, folder, sandbox, on_wait
         self._trees = (SavedTree("app", folder), SavedTree("tmp", sandbox.scratch))
+        self._image_key = sandbox.image.key  # what the table is about
         self._table: dict[int, tuple[bytes, ...]] = {}
         self._split: set[int] = set()  # chunks of the table that are stored page by page
         self._all = True  # the next capture has to be complete: what is stored is unknown
@@ -82,7 +85,8 @@ class Recorder:
         return everything
 
     def _needs_everything(self) -> bool:
-        return self._all or self._begun or not self._last_is_there()
+        moved = self._image_key != self._sandbox.image.key
+        return self._all or self._begun or moved or not self._last_is_there()
 
     def capture_at_once(self) -> Captured | None:
         """Capture the guest right after a cell, if that takes no time: without going to the sandbox's thread."""
@@ -116,6 +120,7 @@ class Recorder:
         # Determined now, not when it is written: the next capture may come first.
         if memory.everything:
             self._all = False
+            self._image_key = self._sandbox.image.key
             self._split.clear()
         self._split.difference_update(number for number, _ in memory.whole)
         self._split.update(page // PAGES for page, _ in memory.pages)
@@ -179,12 +184,13 @@ class Recorder:
                     label=label[:MAX_LABEL],
                     parent=self.last.snapshot_id if self.last is not None else "",
                     execution_count=execution_count,
-                    image_key=image.parts().base.key,
+                    image_key=guest.image_key,
                     memory_bytes=guest.memory.size,
                     file_count=len(kept),
                     file_bytes=sum(f.size for f in kept),
                     stored_bytes=take.stored,
                     metadata=metadata or {},
+                    saved_by=__version__,
                 )
                 manifest = Manifest(
                     snapshot,
@@ -261,13 +267,8 @@ class Recorder:
         ``for_log``: the caller replays the log of cells over it, which ends otherwise. What that makes of it, and
         whether it is within the limit, is seen later.
         """
-        needed, have = manifest.snapshot.image_key, image.parts().base.key
-        if manifest.entry and needed != have:  # files alone need no image
-            raise ConfigurationError(
-                f"snapshot {manifest.snapshot.snapshot_id} needs the image {needed}, and this one is {have}; "
-                "install the version of wasm-kernel that made it and run `wasm-kernel image build`"
-            )
-        if manifest.entry and manifest.snapshot.memory_bytes < self._sandbox.base_bytes:
+        img = self._image_of(manifest)
+        if img is not None and manifest.snapshot.memory_bytes < img.memory.size:
             raise BadSnapshot(f"snapshot {manifest.snapshot.snapshot_id} has less memory than its image")
         size, most = manifest.snapshot.memory_bytes, self._sandbox.policy.memory_bytes
         if (
@@ -279,11 +280,20 @@ class Recorder:
                 "raise it with %session limits memory=… in a notebook, or ExecutionPolicy(memory_bytes=…) in a program"
             )
         with self._lock, self.store.hold():
-            self._restore(manifest, reseed, ("app", "tmp") if files else ("tmp",))
+            self._restore(manifest, img, reseed, ("app", "tmp") if files else ("tmp",))
         if not for_log:
-            self.log.begin(manifest.snapshot.snapshot_id if manifest.entry else "")
+            self._begin_log(manifest)
 
-    def _restore(self, manifest: Manifest, reseed: bool, mounts: tuple[str, ...]) -> None:
+    def _image_of(self, manifest: Manifest) -> Image | None:
+        """The image that a snapshot's memory builds on; None: it has no memory. `OlderImage` if it cannot be used."""
+        if not manifest.entry:
+            return None
+        return older_images.load(manifest.snapshot.image_key, metered=self._sandbox.policy.fuel_budget is not None)
+
+    def _begin_log(self, manifest: Manifest) -> None:
+        self.log.begin(manifest.snapshot.snapshot_id if manifest.entry else "", self._sandbox.image.key)
+
+    def _restore(self, manifest: Manifest, img: Image | None, reseed: bool, mounts: tuple[str, ...]) -> None:
         wanted = {tree: [f for f in manifest.files if f.mount == tree.mount] for tree in self._trees}
         # Check that everything is there before changing anything.
         missing = [entry for tree in self._trees if tree.mount in mounts for entry in tree.missing(wanted[tree])]
@@ -295,10 +305,14 @@ class Recorder:
                 if tree.mount in mounts:
                     tree.restore(wanted[tree], self._piece)
 
-        if manifest.entry:
+        if img is not None:
             rest = AtRest([open_file(d) for d in manifest.descriptors], manifest.clock_ns, manifest.entry)
             self._sandbox.restore(
-                lambda memory, known: self._prepare(memory, known, manifest), rest, files=put_files_back, reseed=reseed
+                img,
+                lambda memory, known: self._prepare(memory, known, manifest, img),
+                rest,
+                files=put_files_back,
+                reseed=reseed,
             )
         else:
             self._sandbox.restart(put_files_back)
@@ -306,10 +320,12 @@ class Recorder:
         self._split = {number for number, names in self._table.items() if len(names) > 1}
         self.last, self._all, self._broken, self.files = manifest.snapshot, False, False, None
         self._begun = False
+        self._image_key = self._sandbox.image.key
 
-    def _prepare(self, memory: GuestMemory, known: bool, manifest: Manifest) -> Callable[[], GuestMemory]:
+    def _prepare(self, memory: GuestMemory, known: bool, manifest: Manifest, img: Image) -> Callable[[], GuestMemory]:
         """Read a snapshot's memory: only what differs from the current memory, if that is known and small enough."""
         size = manifest.snapshot.memory_bytes
+        known = known and memory.base is img.memory and self._image_key == img.key
         if known and not (self._all or self._broken or self._begun):
             stretches, wanted, of_base = difference(self._table, manifest.table, memory.changed)
             if sum(last - first for first, last in stretches) * PAGE <= _MOST_PATCHED:
@@ -324,7 +340,7 @@ class Recorder:
 
                 return patched
         stretches, wanted, _ = difference({}, manifest.table, set())
-        anew = GuestMemory(memory.base)
+        anew = GuestMemory(img.memory)
         self.store.read_into(list(zip(wanted, anew.load(size, stretches), strict=True)))
         return lambda: anew
 
@@ -345,7 +361,7 @@ class Recorder:
         )
         with self._lock, self.store.take() as take:
             self.last = commit_snapshot(self.store, take, snapshot, replace(manifest, log=("", 0)).body())
-        self.log.begin(self.last.snapshot_id if manifest.entry else "")
+        self._begin_log(replace(manifest, snapshot=self.last))
         return self.last
 
     def close(self) -> None:

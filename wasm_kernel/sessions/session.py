@@ -58,7 +58,7 @@ class LiveSession:
         policy = administrator.permitted(policy)
         self.session_id, self.folder, self.policy = session_id, folder, policy
         self.sandbox = Sandbox(img, folder, policy, packages.prepare(folder.parent, session_id), in_session=True)
-        self._lock = lock
+        self._image, self._lock = img, lock
         self._tell_limits()
         self._keeper = RecordKeeper(folder)
         self._handles = 0
@@ -66,7 +66,7 @@ class LiveSession:
         self._record_guard = threading.Lock()  # held while the metadata is read, changed and written
         self._recorder: Recorder | None = None
         logs = self.root / STATE_FOLDER / LOGS / session_id
-        self.cell_log = CellLog(logs, image.parts().base.key)
+        self.cell_log = CellLog(logs, img.key)
         self.on_close: Callable[[], None] = lambda: None
         self.on_wait: Callable[[bool], None] = lambda waits: None  # the guest waits to change a file, or no longer
 
@@ -107,6 +107,11 @@ class LiveSession:
             return count if type(count) is int else 0
         return 0
 
+    @property
+    def on_older_image(self) -> bool:
+        """Whether it goes on with the image of an earlier version, from a snapshot that was taken with that."""
+        return self.sandbox.image.key != self._image.key
+
     def begins_afresh(self) -> bool:
         """Whether a kernel restart asked for a fresh interpreter, and nothing was saved since."""
         with contextlib.suppress(BadRecord):
@@ -115,10 +120,10 @@ class LiveSession:
         return False
 
     def start_afresh(self) -> None:
-        """Begin again from the image's memory; files stay. Blocks."""
-        if not self.sandbox.fresh:
-            self.sandbox.reset()
-        self.cell_log.begin("")
+        """Begin again from the memory of this version's image; files stay. Blocks."""
+        if not self.sandbox.fresh or self.on_older_image:
+            self.sandbox.reset(self._image)
+        self.cell_log.begin("", self._image.key)
 
     def enter(self) -> bool:
         """Add a handle; False if the session has just been closed."""

@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
 
 def logged(folder: Path, *cells: tuple[bytes, bytes], base: str = "") -> CellLog:
     log = CellLog(folder, IMAGE)
-    log.begin(base)
+    log.begin(base, IMAGE)
     for head, body in cells:
         log.append(head, body)
     return log
@@ -139,11 +139,15 @@ def test_what_is_folded_goes_and_the_rest_stays(folder: Path) -> None:
 def test_another_log_begins(folder: Path) -> None:
     log = logged(folder, *CELLS)
     before = log.id
-    log.begin("elsewhere")
+    log.begin("elsewhere", "another image")
     assert not log.is_on_disk and log.id != before
     log.append(b"h", b"b")
     found = log.find()
-    assert contents(found) == [(1, b"h", b"b")] and found is not None and found.base == "elsewhere"
+    assert (
+        contents(found) == [(1, b"h", b"b")]
+        and found is not None
+        and (found.base, found.image) == ("elsewhere", "another image")
+    )
 
 
 def test_a_missing_file_in_the_middle_ends_it(folder: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.sessions.test_cell_recovery import ID, Running, copied, logs, play
 from wasm_kernel import (
     ImageMissing,
+    OlderImage,
     SandboxError,
     delete_session_workspace,
     fork_session,
@@ -17,7 +18,7 @@ from wasm_kernel import (
     list_snapshots,
 )
 from wasm_kernel.host.disk.locks import lock_session
-from wasm_kernel.host.image import image
+from wasm_kernel.host.image import image, older_images
 from wasm_kernel.hub.workspaces import jobs
 from wasm_kernel.sessions.inventory import stamp_of
 
@@ -60,14 +61,13 @@ def test_without_an_image_nothing_is_deleted(killed: Path, monkeypatch: pytest.M
 
 def test_cells_of_another_image(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = list_snapshots(killed)
-    real = image.parts()
+    wanted = image.parts().base.key
 
-    class Other:
-        class base:
-            key = "another"
+    def unusable(key: str) -> Any:
+        assert key == wanted
+        raise OlderImage("which is not on this machine")
 
-    monkeypatch.setattr(image, "parts", lambda: Other)
-    monkeypatch.setattr(image, "load", lambda: None)
-    with pytest.raises(SandboxError, match=f"need the image {real.base.key}, and this one is another"):
+    monkeypatch.setattr(older_images, "load", unusable)
+    with pytest.raises(SandboxError, match="no image is there to bring them back: which is not on this machine"):
         delete_session_workspace(ID, killed, snapshot=True)
     assert (killed / ID).is_dir() and list_snapshots(killed) == before

@@ -777,7 +777,7 @@ def test_a_restore_gives_the_same_memory_whichever_way_it_goes(sessions: Opened,
         before = guest._guest.memory
         recorder.restore(manifest)
         patched += guest._guest.memory is before
-        anew = recorder._prepare(guest._guest.memory, False, manifest)()
+        anew = recorder._prepare(guest._guest.memory, False, manifest, guest.image)()
         assert anew is not guest._guest.memory
         assert _laid_out(anew) == _laid_out(guest._guest.memory)
         assert say(sandbox, "print(len(x))") == ["1", "50001", "50001", "50001"][n]

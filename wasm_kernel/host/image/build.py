@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from wasm_kernel.errors import ImageError
+from wasm_kernel.guest import wire
 from wasm_kernel.host import administrator
 from wasm_kernel.host.image import image, int64, library, wheels
 from wasm_kernel.host.image.boot import Boot
@@ -57,18 +58,27 @@ OnProgress = Callable[[Progress], None]
 class Builder:
     """One build, step by step."""
 
-    def __init__(self, on_progress: OnProgress | None = None, *, metered: bool = False, force: bool = False) -> None:
+    def __init__(
+        self,
+        on_progress: OnProgress | None = None,
+        *,
+        metered: bool = False,
+        force: bool = False,
+        which: image.Parts | None = None,
+    ) -> None:
+        """``which``: the parts of an earlier version's image, of which only the machine code can be made."""
         self._tell = on_progress or (lambda progress: None)
-        self._parts = image.parts()
+        self._parts = which or image.parts()
         administrator.check_image(self._parts.base.key)
-        self._metered, self._force = metered, force
+        self._metered, self._force, self._older = metered, force, which is not None
         self._board: Callable[[dict[str, Any]], None] = lambda state: None
         self._durations = private_root() / "durations.json"
 
     def run(self) -> None:
         """Build what is missing. A second process waits for the first and then finds it done."""
         with build_lock(self._waiting) as self._board:
-            steps = [step for step in self._plan() if self._force or step[0].manifest() is None]
+            plan = [step for step in self._plan() if not self._older or step[0].kind in ("code", "filter")]
+            steps = [step for step in plan if self._force or step[0].manifest() is None]
             if not any(entry in self._made_of_runtime() for entry, _, _ in steps):
                 steps = [step for step in steps if step[0] != self._parts.runtime]
             for index, (entry, make, name) in enumerate(steps):
@@ -179,7 +189,13 @@ class Builder:
             for pipe in (process.stdin, process.stdout):
                 if pipe:
                     pipe.close()
-        return {"wasmtime": engine.version(), "cpu": image.cpu()}
+        return {
+            "wasmtime": engine.version(),
+            "cpu": image.cpu(),
+            "module": self._parts.module,
+            "settings": image.machine_settings(),
+            "metered": metered,
+        }
 
     def _filter(self, folder: Path, *, metered: bool) -> dict[str, Any]:
         eng = engine.engine(metered)
@@ -239,6 +255,9 @@ class Builder:
             objects = make_immortal(folder / "base.mem", copy.buffers[0])
             _check_integers(copy)
         return {
+            "made_of": {kind: getattr(self._parts, kind).key for kind in ("runtime", "library", "site")},
+            "module": self._parts.module,
+            "protocol": wire.PROTOCOL,
             "clock_ns": rest.clock_ns,
             "entry": entry,
             "files": [{**asdict(f), "path": f.path.hex()} for f in rest.files],
@@ -270,9 +289,15 @@ def _check_integers(boot: Boot) -> None:
         ) from None
 
 
-def build(on_progress: OnProgress | None = None, *, metered: bool = False, force: bool = False) -> None:
-    """Build what is missing of the image, or wait for the process that does."""
-    Builder(on_progress, metered=metered, force=force).run()
+def build(
+    on_progress: OnProgress | None = None,
+    *,
+    metered: bool = False,
+    force: bool = False,
+    which: image.Parts | None = None,
+) -> None:
+    """Build what is missing of the image, or wait for the process that does. ``which``: of an earlier version's."""
+    Builder(on_progress, metered=metered, force=force, which=which).run()
 
 
 def ensure(on_progress: OnProgress | None = None, *, metered: bool = False) -> image.Image:

@@ -52,9 +52,9 @@ def sources_lock_text() -> str:
     return (_HERE / "library-sources.lock").read_text()
 
 
-def guest_sources() -> dict[str, bytes]:
-    """Our code that runs in the guest."""
-    return {path.name: path.read_bytes() for path in sorted((_HERE.parents[1] / "guest").glob("*.py"))}
+def guest_sources(folder: Path = _HERE.parents[1] / "guest") -> dict[str, bytes]:
+    """Our code that runs in the guest: this version's, or what is in the folder of another image."""
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.py"))}
 
 
 def _key(*parts: object) -> str:
@@ -89,6 +89,7 @@ class Parts:
     metered_code: Entry
     metered_filter: Entry
     base: Entry
+    module: str  # the key of the module that the code is made of, and the base memory was made with
 
     def all(self) -> Iterator[Entry]:
         """Those every sandbox needs. `runtime` is not among them: the others are made of it."""
@@ -106,19 +107,39 @@ def parts() -> Parts:
     library = _key("library", module, sources_lock_text(), DATA, STANDARD_SHA256)
     site = _key("site", lock_text(), module)
     texts = {name: text() for name, text in (interposer.TEXTS | page_keeper.TEXTS).items()}
-    settings = [engine.version(), cpu(), engine.WASM_STACK]
-    code_settings = [*settings, numeric_kernels.key()]
-    sources = {name: hashlib.sha256(data).hexdigest() for name, data in guest_sources().items()}
+    settings = machine_settings()
     return Parts(
         Entry("runtime", _key("runtime", module, "library as a zip")),
         Entry("library", library),
         Entry("site", site),
-        Entry("code", _key("code", module, code_settings, "plain")),
+        code_entry(module, code_settings(), metered=False),
         Entry("filter", _key("filter", texts, settings, "plain")),
-        Entry("code", _key("code", module, code_settings, "metered")),
+        code_entry(module, code_settings(), metered=True),
         Entry("filter", _key("filter", texts, settings, "metered")),
-        Entry("base", _key("base", library, site, sources, MOUNTS)),
+        base_entry(library, site, guest_sources()),
+        module,
     )
+
+
+def base_entry(library: str, site: str, guest: dict[str, bytes]) -> Entry:
+    """The base memory with a library, packages and our code in it."""
+    sources = {name: hashlib.sha256(data).hexdigest() for name, data in guest.items()}
+    return Entry("base", _key("base", library, site, sources, MOUNTS))
+
+
+def machine_settings() -> list[object]:
+    """What machine code has to fit: this machine, this wasmtime, and how it is used."""
+    return [engine.version(), cpu(), engine.WASM_STACK]
+
+
+def code_settings() -> list[object]:
+    """What the machine code depends on that this version makes of a module: our numeric kernels are in it."""
+    return [*machine_settings(), numeric_kernels.key()]
+
+
+def code_entry(module: str, settings: list[object], *, metered: bool) -> Entry:
+    """The machine code of a module, made with these settings."""
+    return Entry("code", _key("code", module, settings, "metered" if metered else "plain"))
 
 
 def library_packages(which: Parts) -> Path:
@@ -133,10 +154,10 @@ def is_built(*, metered: bool = False) -> bool:
 
 
 class Image:
-    """What sandboxes start from, loaded once per process."""
+    """What sandboxes start from, loaded once per process: this version's, or that of an earlier one."""
 
-    def __init__(self) -> None:
-        self.parts = parts()
+    def __init__(self, which: Parts | None = None) -> None:
+        self.parts = which or parts()
         manifests = {entry.kind: entry.manifest() for entry in self.parts.all()}
         manifest = manifests["base"]
         if manifest is None or None in manifests.values():

@@ -14,10 +14,12 @@ class GuestImage(Protocol):
     """What guests start from.
 
     Attributes:
+        key: Names all that went into it.
         memory: The base memory.
         rest: What else a guest is that has not run yet: open files, a clock.
     """
 
+    key: str
     memory: BaseMemory
     rest: AtRest
 

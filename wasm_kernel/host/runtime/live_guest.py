@@ -47,12 +47,13 @@ Prepare = Callable[[GuestMemory, bool], Callable[[], GuestMemory]]
 class Captured:
     """A guest at rest: what changed of its memory, its open files and clock, and when that was.
 
-    ``fresh``: it has not run anything since the base memory. ``changed_files``: whether files changed since the capture
-    before, or may have.
+    ``image_key``: the image whose base memory it builds on. ``fresh``: it has not run anything since that.
+    ``changed_files``: whether files changed since the capture before, or may have.
     """
 
     memory: CapturedMemory
     rest: AtRest
+    image_key: str
     fresh: bool
     changed_files: bool = True
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -210,10 +211,14 @@ class LiveGuest:
         if instance is not None:
             instance.close()
 
-    def start_afresh(self, *, empty_scratch: bool = True) -> None:
-        """Begin again from the base memory; /tmp is emptied."""
+    def start_afresh(self, img: GuestImage | None = None, *, empty_scratch: bool = True) -> None:
+        """Begin again from the base memory of its image, or of another one; /tmp is emptied."""
         self.drop_instance()
-        self.memory.reset()
+        if img is None or img.key == self.image.key:
+            self.memory.reset()
+        else:
+            self.memory.close()
+            self.image, self.memory = img, GuestMemory(img.memory)
         self.state.started_afresh(self.image.rest)
         if empty_scratch:
             scratch.empty(self.files.scratch)
@@ -298,7 +303,7 @@ class LiveGuest:
         changed = self.files.changed or files_differ()
         self.files.changed = False
         memory = self.memory.capture(split, everything=everything)
-        return Captured(memory, self.state.rest, self.state.fresh, changed)
+        return Captured(memory, self.state.rest, self.image.key, self.state.fresh, changed)
 
     def _scrub(self) -> None:
         """Clear the memory that the guest has freed; all of it is kept first, in case this fails."""
@@ -317,14 +322,16 @@ class LiveGuest:
             if self.instance is not None:
                 self.instance.let_grow(True)
 
-    def restore(self, prepare: Prepare, rest: AtRest, *, files: Callable[[], None], reseed: bool) -> None:
+    def restore(
+        self, img: GuestImage, prepare: Prepare, rest: AtRest, *, files: Callable[[], None], reseed: bool
+    ) -> None:
         """Become the guest of a snapshot; see `Sandbox.restore`."""
         self.settle()
         finish = prepare(self.memory, self.state.saved)
         self.drop_instance()
         files()
         scratch.furnish(self.files.scratch)
-        self.memory = finish()
+        self.image, self.memory = img, finish()
         self.state.restored(rest, reseed=reseed)
 
     # ---- what the guest brings up

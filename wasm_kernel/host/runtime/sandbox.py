@@ -121,9 +121,9 @@ class Sandbox:
         """Raise KeyboardInterrupt in what runs now; whether anything does. Callable from any thread."""
         return self._thread.interrupt()
 
-    def reset(self) -> None:
-        """A fresh interpreter over the same workspace; /tmp is emptied."""
-        self._thread.wait(self._guest.start_afresh)
+    def reset(self, img: GuestImage | None = None) -> None:
+        """A fresh interpreter over the same workspace, of the same image or of another one; /tmp is emptied."""
+        self._thread.wait(lambda: self._guest.start_afresh(img))
 
     def change_policy(self, policy: ExecutionPolicy) -> None:
         """Other limits from the next execution on; the guest keeps its memory."""
@@ -162,15 +162,17 @@ class Sandbox:
         captured: Captured = self._thread.wait(lambda: self._guest.captured(split, everything, lambda: False, True))
         return captured
 
-    def restore(self, prepare: Prepare, rest: AtRest, *, files: Callable[[], None], reseed: bool) -> None:
+    def restore(
+        self, img: GuestImage, prepare: Prepare, rest: AtRest, *, files: Callable[[], None], reseed: bool
+    ) -> None:
         """Become the guest of a snapshot. If anything fails, the guest is as it was.
 
-        ``files`` puts the workspace in order, while no guest holds a file open. ``reseed``: the guest's random numbers
-        are to be others than the snapshot's.
+        ``img``: the image that it builds on. ``files`` puts the workspace in order, while no guest holds a file open.
+        ``reseed``: the guest's random numbers are to be others than the snapshot's.
         """
 
         def work() -> None:
-            self._guest.restore(prepare, rest, files=files, reseed=reseed)
+            self._guest.restore(img, prepare, rest, files=files, reseed=reseed)
             self.next_task = 0.0  # it may have some that wait
 
         self._thread.wait(work)
@@ -222,6 +224,11 @@ class Sandbox:
         self._guest.files.before_change = called
 
     @property
+    def image(self) -> GuestImage:
+        """What its memory builds on."""
+        return self._guest.image
+
+    @property
     def base_bytes(self) -> int:
         """The size of the base memory."""
         return self._guest.image.memory.size
@@ -230,7 +237,7 @@ class Sandbox:
     def beginning(self) -> Captured:
         """A guest that has not run yet."""
         image = self._guest.image
-        return Captured(CapturedMemory(image.memory.size, everything=True), image.rest, fresh=True)
+        return Captured(CapturedMemory(image.memory.size, everything=True), image.rest, image.key, fresh=True)
 
     @property
     def scratch(self) -> Path:

@@ -71,17 +71,17 @@ class CellLog:
 
     def __init__(self, folder: Path, image_key: str) -> None:
         """``folder``: the session's own, made when there is something to log."""
-        self._folder, self._image = folder, image_key
+        self._folder = folder
         self._lock = threading.Lock()
         self._segments: list[_Segment] = []
         self._handle = -1  # of the last segment, if it is open
         self._unsynced = False
         self._left: list[Path] = []  # files that were closed before they were synced
         self._next = 1  # number of the next file
-        self._begin("")
+        self._begin("", image_key)
 
-    def _begin(self, base: str) -> None:
-        self.id, self._base, self.position = str(uuid.uuid4()), base, 0
+    def _begin(self, base: str, image_key: str) -> None:
+        self.id, self._base, self._image, self.position = str(uuid.uuid4()), base, image_key, 0
 
     @property
     def is_on_disk(self) -> bool:
@@ -98,13 +98,13 @@ class CellLog:
         with self._lock:
             return sum(segment.size for segment in self._segments)
 
-    def begin(self, base: str) -> None:
+    def begin(self, base: str, image_key: str) -> None:
         """The session is at a snapshot, or at its image's memory: a new log begins, and the old one is over."""
         with self._lock:
             self._close()
             self._remove_all_but(())
             self._segments.clear()
-            self._begin(base)
+            self._begin(base, image_key)
 
     def _remove_all_but(self, kept: Collection[Path]) -> None:
         for path in _files(self._folder):
@@ -115,7 +115,7 @@ class CellLog:
     def go_on(self, found: FoundLog) -> None:
         """Continue what was found on the disk."""
         with self._lock:
-            self.id, self._base, self.position = found.id, found.base, found.last
+            self.id, self._base, self._image, self.position = found.id, found.base, found.image, found.last
             self._segments = [_Segment(path, found.last, path.stat().st_size) for path in found.paths]
             self._remove_all_but(found.paths)
             self._next = _number(found.paths[-1]) + 1

@@ -24,6 +24,10 @@ from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.units import format_age, format_size
 from wasm_kernel.sessions.session import LiveSession
 
+_OLDER = (
+    "an earlier version, with which the variables were saved; %session reset moves to the current one, without them"
+)
+
 
 class SessionMagics(Group):
     """Commands about the session itself. ``watch``: whether to show changed files after each cell."""
@@ -65,6 +69,7 @@ class SessionMagics(Group):
             "timeout_seconds": policy.timeout_seconds,
             "cells": extra.get("execution_count", 0),
             "age_seconds": round(age),
+            "older_image": live.sandbox.image.key if live.on_older_image else None,
             "trusted": self._host.outputs_trusted,
             "grants": list(self._host.granted.given()),
             "data_folder": shown.name if (shown := self._host.data_folder.shown) is not None else None,
@@ -82,6 +87,7 @@ class SessionMagics(Group):
             ("memory", _used(memory, policy.memory_bytes) if memory else f"nothing has run yet; limit {most}"),
             ("time per cell", limits.describe("timeout", policy.timeout_seconds)),
             ("created", f"{format_age(age)}, {render.counted(data['cells'], 'cell')} run"),
+            *([("sandbox", _OLDER)] if live.on_older_image else []),
             ("outputs", "unsealed" if data["trusted"] else "sealed"),
             ("grants", ", ".join(data["grants"]) or "none"),
         ]

@@ -15,7 +15,7 @@ from wasm_kernel.sessions.snapshots.space import (
     remove_snapshots,
     verify_snapshots,
 )
-from wasm_kernel.sessions.snapshots.taking import create_snapshot, open_from_snapshot, restore_snapshot
+from wasm_kernel.sessions.snapshots.taking import create_snapshot, keep_for_good, open_from_snapshot, restore_snapshot
 
 __all__ = [
     "added_bytes",
@@ -29,6 +29,7 @@ __all__ = [
     "give_space_back",
     "has_store",
     "import_snapshot",
+    "keep_for_good",
     "list_snapshots",
     "make_room",
     "newest_snapshot",

@@ -21,7 +21,7 @@ from wasm_kernel.errors import SandboxError, WasmKernelError
 from wasm_kernel.host.disk.locks import SessionLock
 from wasm_kernel.host.disk.records import read_record
 from wasm_kernel.host.files.saved_tree import SavedTree
-from wasm_kernel.host.image import image
+from wasm_kernel.host.image import image, older_images
 from wasm_kernel.host.store.cell_log import LOGS, CellLog
 from wasm_kernel.host.store.chunks import ChunkStore
 from wasm_kernel.model.names import STATE_FOLDER
@@ -100,12 +100,11 @@ def _store_logged_cells(root: Path, session_id: str, lock: SessionLock) -> None:
         return
     try:
         img = image.load()
-        key = image.parts().base.key
+        found = CellLog(root / STATE_FOLDER / LOGS / session_id, img.key).find()
+        if found is not None and found.paths:
+            older_images.load(found.image)
     except (WasmKernelError, OSError) as e:
         raise SandboxError(f"{_UNSTORED}, and no image is there to bring them back: {e}") from None
-    found = CellLog(root / STATE_FOLDER / LOGS / session_id, key).find()
-    if found is not None and found.image != key:
-        raise SandboxError(f"{_UNSTORED}; they need the image {found.image}, and this one is {key}")
     borrowed = cast(SessionLock, _Borrowed(lock))
     live = LiveSession(session_id, root / session_id, img, ExecutionPolicy(memory_bytes=_ANY_MEMORY), borrowed)
     try:

@@ -17,11 +17,11 @@ from typing import IO
 
 import zstandard
 
-from wasm_kernel.errors import BadSnapshot, DamagedChunk, PathRefused
+from wasm_kernel.errors import BadSnapshot, DamagedChunk, OlderImage, PathRefused
 from wasm_kernel.host import administrator
 from wasm_kernel.host.disk import removal
 from wasm_kernel.host.durable import writing
-from wasm_kernel.host.image import image
+from wasm_kernel.host.image import older_images
 from wasm_kernel.host.runtime.memory import CHUNK
 from wasm_kernel.host.store.chunks import ZERO, Transaction
 from wasm_kernel.model.policy import ExecutionPolicy
@@ -139,12 +139,13 @@ def _check_size(manifest: Manifest) -> None:
 
 
 def _check_image(manifest: Manifest, source: Path) -> None:
-    needed, have = manifest.snapshot.image_key, image.parts().base.key
-    if needed != have:
-        raise BadSnapshot(
-            f"{source} needs the image {needed}, and this one is {have}; "
-            "install the version of wasm-kernel that made it and run `wasm-kernel image build`"
-        )
+    """Refuse what no session here could go on from."""
+    try:
+        problem = older_images.problem_with(older_images.find(manifest.snapshot.image_key))
+    except OlderImage as e:
+        problem = str(e)
+    if problem:
+        raise BadSnapshot(f"{source} cannot be used here: {problem}")
 
 
 def _store_chunks(

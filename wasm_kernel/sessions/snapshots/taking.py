@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.recorder import read_snapshot, snapshot_store
 from wasm_kernel.sessions.sandboxes import ready_image
 from wasm_kernel.sessions.session import LiveSession
+from wasm_kernel.sessions.snapshot_commit import commit_snapshot
 from wasm_kernel.sessions.snapshots.reading import AnyRoot, newest_snapshot, session_of_snapshot
 from wasm_kernel.sessions.snapshots.space import make_room
 
@@ -77,6 +79,24 @@ def open_from_snapshot(live: LiveSession, snapshot: Snapshot | None = None, *, f
     manifest = read_snapshot(live.recorder.store, found.session_id, found.snapshot_id)
     live.recorder.restore(manifest, reseed=bool(found.metadata.get("reseed")), files=files)
     return manifest
+
+
+def keep_for_good(root: Path, session_id: str, label: str) -> Snapshot | None:
+    """Keep what a session would go on from, as if a person had saved it: checkpoints go as cells run. None: nothing."""
+    newest = newest_snapshot(root, session_id)
+    if newest is None or newest.trigger == "user":
+        return newest
+    with contextlib.closing(snapshot_store(root)) as store, store.take() as take:
+        body = store.read_manifest(session_id, newest.snapshot_id)
+        copy = newest.moved(
+            snapshot_id=str(uuid.uuid4()),
+            trigger="user",
+            label=label,
+            parent=newest.snapshot_id,
+            stored_bytes=0,
+            metadata={},
+        )
+        return commit_snapshot(store, take, copy, body)
 
 
 @contextlib.contextmanager

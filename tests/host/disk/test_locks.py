@@ -192,3 +192,21 @@ def test_what_a_lock_file_says_is_only_said(tmp_path: Path) -> None:
         with pytest.raises(SessionLocked, match="another process"):
             lock_session(tmp_path, "abc-123")
         lock.release()
+
+
+def test_a_lock_that_cannot_be_looked_at_counts_as_held(tmp_path: Path) -> None:
+    """Who asks may be about to delete the session. In a process of its own, which has no descriptor left."""
+    code = """
+import os, resource, sys
+from pathlib import Path
+from wasm_kernel.host.disk.locks import is_live, lock_session
+root = Path(sys.argv[1])
+lock = lock_session(root, "held")
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+try:
+    while True:
+        os.dup(0)
+except OSError:
+    print(is_live(root, "held"))
+"""
+    assert run_python(code, tmp_path) == "True\n"

@@ -110,11 +110,13 @@ def _holder(handle: int) -> str:
 
 
 def is_live(root: Path, session_id: str) -> bool:
-    """Whether somebody holds a session's lock. Exact only while the gate is held exclusively."""
+    """Whether somebody holds a session's lock, or that cannot be known. Exact only while the gate is held exclusively."""
     try:
-        handle = os.open(f"{root}/{STATE_FOLDER}/locks/{session_id}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
+        handle = os.open(f"{root}/{STATE_FOLDER}/locks/{session_id}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
         return False
+    except OSError:  # no descriptor left, or not ours to open: who asks may be about to delete it
+        return True
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return False

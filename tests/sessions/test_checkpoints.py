@@ -29,12 +29,16 @@ class Recorder:
     def __init__(self) -> None:
         self.root, self.files, self.written = Path("nowhere"), [], list[Snapshot]()
         self.removed: list[str] = []
-        self.log = SimpleNamespace(size=0, rotate=lambda: None, sync=lambda: None)
+        self.syncs = 0  # of the log
+        self.log = SimpleNamespace(size=0, rotate=lambda: None, sync=self._sync)
         self.store = SimpleNamespace(remove_manifest=lambda session, name: self.removed.append(name))
         self.may_write = threading.Event()
         self.may_write.set()
         self.fails: Exception | None = None
         self.size = 10
+
+    def _sync(self) -> None:
+        self.syncs += 1
 
     def expect_files(self) -> None:
         pass
@@ -196,6 +200,21 @@ def test_who_waits_for_them_does_not_wait_for_a_pause(recorder: Recorder, monkey
     play(scene)
 
 
+def test_while_cells_follow_each_other_their_log_is_synced_from_time_to_time(
+    recorder: Recorder, monkeypatch: Any
+) -> None:
+    async def scene(made: Checkpoints, collected: Collected) -> None:
+        for number in range(1, 6):
+            made.enqueue(pending(recorder, number), soon=True, logged=True)
+        assert recorder.syncs == 0
+        monkeypatch.setattr(checkpoints, "_SYNC_EVERY", 0.0)
+        made.enqueue(pending(recorder, 6), soon=True, logged=True)
+        await made.settled()
+        assert recorder.syncs == 1
+
+    play(scene)
+
+
 def test_cells_that_are_logged_do_not_wait_once_the_log_is_large(recorder: Recorder) -> None:
     async def scene(made: Checkpoints, collected: Collected) -> None:
         recorder.log.size = checkpoints._MOST_WAITING
@@ -285,6 +304,8 @@ def test_one_that_fails_is_told_to_who_waits_and_the_next_is_written(recorder: R
         recorder.fails = OSError(28, "No space left on device")
         with pytest.raises(OSError, match="No space"):
             await asyncio.wrap_future(made.enqueue(pending(recorder, 1)).written)
+        await made.settled()
+        assert recorder.syncs == 1, "the log is all that a power cut would leave of it"
         recorder.fails = None
         assert (await asyncio.wrap_future(made.enqueue(pending(recorder, 2)).written)).execution_count == 2
 

@@ -782,6 +782,20 @@ def test_where_nothing_may_be_written_a_prune_reports_and_does_not_raise(
     assert set(prune_sessions(24, root).deleted_sessions) == ids
 
 
+def test_where_nothing_may_be_read_a_prune_does_not_raise(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session_id = make_session(root, hours=100)
+
+    stat = os.stat
+
+    def refused(path: Any, *args: Any, **options: Any) -> os.stat_result:
+        if str(path).endswith(".wasm-kernel/snapshots"):  # the suite may run as root, to whom everything is open
+            raise PermissionError(13, "Permission denied", path)
+        return stat(path, *args, **options)
+
+    monkeypatch.setattr(os, "stat", refused)
+    assert prune_sessions(24, root).deleted_sessions == [session_id]
+
+
 def test_where_nothing_may_be_written_and_nothing_is_to_go_a_warning_says_so(root: Path, log: Log) -> None:
     make_session(root)
     prune_sessions(24, root)

@@ -110,7 +110,7 @@ def _holder(handle: int) -> str:
 
 
 def is_live(root: Path, session_id: str) -> bool:
-    """Whether somebody holds a session's lock, or that cannot be known. Exact only while the gate is held exclusively."""
+    """Whether somebody holds a session's lock, or may hold it. Exact only while the gate is held exclusively."""
     try:
         handle = os.open(f"{root}/{STATE_FOLDER}/locks/{session_id}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):

@@ -17,15 +17,28 @@ from wasm_kernel.sessions.runtime import SessionRuntime
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.host_comms import HostComms
+    from wasm_kernel.kernel.side_panel.panel import SidePanel
 
 Message = dict[str, Any]
+PANEL = "wasm-kernel"  # the target that a front end's side panel opens
 
 
 class CommMessages:
     """What front ends send on comms. On the kernel's loop."""
 
-    def __init__(self, outputs: Outputs, attribution: Attribution, publish: Callable[..., None]) -> None:
-        """``publish``: sends a message of the host's own, as part of the request that is being answered."""
+    def __init__(
+        self,
+        outputs: Outputs,
+        attribution: Attribution,
+        publish: Callable[..., None],
+        make_panel: Callable[[], SidePanel],
+    ) -> None:
+        """``publish``: sends a message of the host's own, as part of the request that is being answered.
+
+        ``make_panel``: the kernel's end of the side panel, made when the first front end opens one.
+        """
+        self._make_panel = make_panel
+        self._panel: SidePanel | None = None
         self._outputs, self._attribution, self._publish = outputs, attribution, publish
         self._captured = CapturedOutputs()
 
@@ -38,9 +51,27 @@ class CommMessages:
         return self._outputs.host_comms
 
     def is_for_host(self, message: Message) -> bool:
-        """Whether a message is for one of the host's widgets."""
+        """Whether a message is for one of the host's widgets, or for the side panel."""
         host, kind = self._outputs.host_comms, message["header"]["msg_type"]
-        return host is not None and kind in ("comm_msg", "comm_close") and host.owns(message)
+        if not kind.startswith("comm_"):
+            return False
+        return self._is_for_panel(message) or (kind != "comm_open" and host is not None and host.owns(message))
+
+    def _is_for_panel(self, message: Message) -> bool:
+        if self._panel is None and message["content"].get("target_name") == PANEL:
+            self._panel = self._make_panel()
+            self._outputs.is_panels = self._is_panels
+        return self._is_panels(message["content"])
+
+    def _is_panels(self, content: Message) -> bool:
+        """Whether a message is on the side panel's comm, or would open one."""
+        mine = content.get("target_name") == PANEL
+        return self._panel is not None and (mine or self._panel.owns(content.get("comm_id")))
+
+    def session_changed(self) -> None:
+        """A cell has run, or the session is elsewhere: front ends that show it are told."""
+        if self._panel is not None:
+            self._panel.changed()
 
     def known(self, target: str | None) -> dict[str, Message]:
         """The open comms, of one target or all. The guest's are known because their messages pass through here."""
@@ -50,7 +81,10 @@ class CommMessages:
 
     async def receive(self, action: str, parent: Message, runtime: SessionRuntime | None) -> None:
         """Handle a message; one for the guest waits until the running cell ends."""
-        if self.is_for_host(parent):
+        if self._is_for_panel(parent):
+            assert self._panel is not None
+            self._panel.receive(action, parent)
+        elif self.is_for_host(parent):
             self.prepare_host().receive(action, parent)
         elif runtime is not None:  # else the page is older than this kernel: nothing here knows its widgets
             await self._receive_for_guest(action, parent, runtime)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
@@ -59,6 +60,7 @@ class CurrentSession:
     Attributes:
         place: Which session it is, and the notes to show the person.
         history: Its input history.
+        on_stored: Called on the loop when a snapshot was stored, or could not be.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class CurrentSession:
         self._build: ImageBuild | None = None
         self._releasing: asyncio.Task[bool] | None = None
         self._followed = time.monotonic()
+        self.on_stored: Callable[[], None] = lambda: None
 
     @property
     def runtime(self) -> SessionRuntime | None:
@@ -185,10 +188,16 @@ class CurrentSession:
             log=self._log,
         )
         runtime.on_quota_short = partial(self.place.notes.append, _QUOTA_SHORT)
-        runtime.on_written = self.place.tell_of_full_disk
+        runtime.on_written = partial(self._written, asyncio.get_running_loop())
         if settings.idle_seconds:
             self._look_whether_idle(runtime)
         return runtime
+
+    def _written(self, loop: asyncio.AbstractEventLoop, error: BaseException | None) -> None:
+        """A snapshot was stored, or could not be. On the writer's thread."""
+        self.place.tell_of_full_disk(error)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(lambda: self.on_stored())
 
     # ---- while it is open
 

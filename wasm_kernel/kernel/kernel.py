@@ -42,6 +42,7 @@ from wasm_kernel.sessions.runtime import SessionRuntime
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.magics.magics import Magics
+    from wasm_kernel.kernel.side_panel.panel import SidePanel
 
 Message = dict[str, Any]
 
@@ -100,7 +101,7 @@ class WasmKernel(MessageLoop):
         self._replies = Replies(self._outputs, self.publish)
         self._attribution = Attribution(self._outputs)
         answer = lambda *message: self.publish(self.get_parent("shell"), *message)  # noqa: E731
-        self._comms = CommMessages(self._outputs, self._attribution, answer)
+        self._comms = CommMessages(self._outputs, self._attribution, answer, self._make_panel)
         self._questions = Questions(channels.stdin, self._wire)
         self.granted = Grants(self._questions, self.grants, place.environ)
         place.notes += self.granted.problems
@@ -108,6 +109,7 @@ class WasmKernel(MessageLoop):
         most = place.rules.checkpoint_bytes
         settings = SessionSettings(kept.within(most), self.startup_code, self.idle_timeout_seconds)
         self.current = CurrentSession(place, opening, settings, self.log, self._moved_in, self._notice)
+        self.current.on_stored = self._comms.session_changed
         self.data_folder = DataFolder(place, self.granted)
         self._remarks = HostRemarks(self.publish, self.current)
         self._introspection = Introspection(self.current, self._outputs, self.busy_with)
@@ -143,6 +145,7 @@ class WasmKernel(MessageLoop):
         if runtime is not None:
             with self._remarks.while_storing(self.next_cell):
                 await runtime.save_cell()
+            self._comms.session_changed()
         if self._leaving:
             self._terminate()
 
@@ -223,6 +226,11 @@ class WasmKernel(MessageLoop):
 
             self._magics = Magics(self)
         return self._magics
+
+    def _make_panel(self) -> SidePanel:
+        from wasm_kernel.kernel.side_panel.panel import SidePanel
+
+        return SidePanel(self, self.publish, self.log)
 
     def browser(self, folder: str) -> Message:
         """A new file browser, as front ends with widgets show it."""

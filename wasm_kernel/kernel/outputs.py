@@ -30,6 +30,7 @@ class Outputs:
         comms: The guest's open comms.
         host_comms: The host's own, once it has widgets.
         trusted: Whether the guest's outputs are shown unsealed.
+        is_panels: Whether a comm message is one of the side panel's.
     """
 
     def __init__(self, publish: Callable[..., None], later: Later) -> None:
@@ -39,6 +40,7 @@ class Outputs:
         self._refused_in: Message | None = None  # the request that already reported a comm that was not opened
         self.host_comms: HostComms | None = None
         self.trusted = False
+        self.is_panels: Callable[[Message], bool] = lambda content: False
         self._streams = {name: terminal.StreamFilter() for name in ("stdout", "stderr")}
         self._seal: Seal | None = None
 
@@ -87,6 +89,8 @@ class Outputs:
     def _show_comm(self, event: wire.Comm, parent: Message, *, silent: bool) -> None:
         if self.host_comms is not None and self.host_comms.owns({"content": event.content}):
             return  # the guest must not speak for the host's widgets
+        if self.is_panels(event.content):
+            return  # nor on the side panel's comm
         refusal = self.comms.note(event.action, event.content)
         if refusal:
             self._say_refused(parent, refusal, silent=silent)

@@ -6,7 +6,7 @@ message here mentions one, except the field that has no other name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,6 +61,17 @@ def changed(
         _check_range(name, wish, value)
         changes.update(dict.fromkeys(LIMITS[name].fields, wish))
     return replace(policy, **changes)
+
+
+def parse_changes(words: Iterable[str]) -> dict[str, str]:
+    """Limits as a person writes them, NAME=VALUE; `ConfigurationError` names what is not one."""
+    wanted = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not value:
+            raise ConfigurationError(f"{word!r} is not a limit; write NAME=VALUE, such as memory=2G or timeout=60")
+        wanted[name] = value
+    return wanted
 
 
 def bounded(policy: ExecutionPolicy, maxima: Mapping[str, float]) -> ExecutionPolicy:

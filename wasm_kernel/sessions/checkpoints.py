@@ -96,6 +96,7 @@ class Checkpoints:
         self._queue: deque[Pending] = deque()
         self._guard = threading.Lock()  # guards the queue, and whether the writer is at work on it
         self._writing = False
+        self._being_written: tuple[Pending, ...] = ()  # at most one
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         self._synced = time.monotonic()
@@ -106,6 +107,12 @@ class Checkpoints:
         """Whether everything captured is written."""
         with self._guard:
             return not self._queue and not self._writing
+
+    @property
+    def waiting(self) -> list[dict[str, Any]]:
+        """What the captures that are not written yet say of their cells, the oldest first."""
+        with self._guard:
+            return [pending.metadata for pending in (*self._being_written, *self._queue)]
 
     def forget(self) -> None:
         """The session has changed: count its snapshots from now on."""
@@ -211,9 +218,16 @@ class Checkpoints:
                     self._writing = False
                     return
                 pending = self._queue.popleft()
+                self._being_written = (pending,)
             self._write(pending)
 
     def _write(self, pending: Pending) -> None:
+        try:
+            self._store(pending)
+        finally:
+            self._being_written = ()
+
+    def _store(self, pending: Pending) -> None:
         recorder = pending.recorder
         files = recorder.files if pending.same_files and pending.files is None else pending.files
         if pending.same_files and files is None:  # not known yet: use the current files

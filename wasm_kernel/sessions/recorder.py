@@ -19,6 +19,7 @@ from wasm_kernel.host.image.image import Image
 from wasm_kernel.host.runtime.instance import AtRest
 from wasm_kernel.host.runtime.memory import CHUNK, CapturedMemory, GuestMemory
 from wasm_kernel.host.runtime.sandbox import Captured, Sandbox
+from wasm_kernel.host.store import manifests
 from wasm_kernel.host.store.cell_log import CellLog
 from wasm_kernel.host.store.chunks import ZERO, ChunkStore, Transaction
 from wasm_kernel.model.names import STATE_FOLDER
@@ -363,6 +364,14 @@ class Recorder:
             self.last = commit_snapshot(self.store, take, snapshot, replace(manifest, log=("", 0)).body())
         self._begin_log(replace(manifest, snapshot=self.last))
         return self.last
+
+    def name(self, manifest: Manifest, label: str) -> None:
+        """Give a snapshot a name; a checkpoint becomes a person's snapshot by that, so that it stays."""
+        named = manifest.snapshot.moved(label=label, trigger="user")
+        with self._lock:
+            manifests.replace(self.store.folder, named.session_id, named.snapshot_id, named.to_json(), manifest.body())
+            if self.last is not None and self.last.snapshot_id == named.snapshot_id:
+                self.last = named
 
     def close(self) -> None:
         """Close the store."""

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from wasm_kernel.errors import ConfigurationError, WasmKernelError
-from wasm_kernel.model.snapshots import Manifest, Snapshot
+from wasm_kernel.host.files import workspace_survey
+from wasm_kernel.model.snapshots import MAX_LABEL, Manifest, SavedFile, Snapshot
+from wasm_kernel.model.timeline_rows import TimelineRow, row_of, timeline_rows
 from wasm_kernel.sessions.recorder import read_snapshot
 from wasm_kernel.sessions.runtime import SessionRuntime
 from wasm_kernel.sessions.snapshots import list_snapshots
+
+_MOST_FILES = 100  # as many as a person will read
 
 
 class Timeline:
@@ -28,6 +34,17 @@ class Timeline:
         """This session's snapshots, newest first."""
         live = self._runtime.live
         return list_snapshots(live.root, live.session_id)
+
+    def rows(self) -> list[TimelineRow]:
+        """The cells that ran and can be gone back to, newest first; the first may not be stored yet."""
+        waiting = [row_of(cell, datetime.now(UTC)) for cell in reversed(self._runtime.checkpoints.waiting)]
+        found = self.snapshots()
+        rows = timeline_rows(found, (s.snapshot_id for s in self.behind(found)), self.last)
+        fresh = [row for row in waiting if row.number is not None]
+        if fresh:  # the session is at the newest of these
+            rows = [replace(row, state="past") if row.state == "now" else row for row in rows]
+            fresh[0] = replace(fresh[0], state="now")
+        return fresh + rows
 
     @property
     def last(self) -> Snapshot | None:
@@ -60,6 +77,28 @@ class Timeline:
         """A snapshot's manifest."""
         return read_snapshot(self._runtime.live.recorder.store, snapshot.session_id, snapshot.snapshot_id)
 
+    async def name(self, snapshot: Snapshot, label: str) -> None:
+        """Give a moment a name, so that it stays and can be found by it."""
+        if not label:
+            raise ConfigurationError("the name is empty; give one, such as 'before the merge'")
+        async with self._runtime.guest:
+            await self.settled()
+            manifest = await asyncio.to_thread(self.read, snapshot)
+            await asyncio.to_thread(self._runtime.live.recorder.name, manifest, label[:MAX_LABEL])
+            self._runtime.checkpoints.forget()
+
+    def uploaded_since(self, snapshot: Snapshot) -> list[str]:
+        """Files that going back to a snapshot would remove or replace although no cell made them: a person did."""
+        then = {f.path.decode("utf-8", "replace"): f for f in self.read(snapshot).files if f.mount == "app"}
+        now = workspace_survey.survey(self._runtime.live.folder).files
+        gone = {name for name, (_, size, modified, _) in now.items() if _differs(then.get(name), size, modified)}
+        for since in self.behind(self.snapshots()):
+            if since.snapshot_id == snapshot.snapshot_id:
+                break
+            files = row_of(since.metadata, since.created_at).files
+            gone -= {*files.added, *files.changed}
+        return sorted(gone)[:_MOST_FILES]
+
     async def restore(self, snapshot: Snapshot) -> None:
         """Move to a snapshot: memory, files, execution count."""
         runtime = self._runtime
@@ -78,8 +117,18 @@ class Timeline:
         except (WasmKernelError, OSError) as e:
             self._log.warning("the session's position could not be saved: %s", e)
 
+    async def before(self, cells: int) -> Snapshot:
+        """The moment before the last N cells."""
+        return (await self._way_back(cells))[0]
+
     async def undo(self, cells: int) -> Snapshot:
         """Undo the last N cells."""
+        there, left = await self._way_back(cells)
+        await self._restore_with([*self._redoable, *left], there)
+        return there
+
+    async def _way_back(self, cells: int) -> tuple[Snapshot, list[str]]:
+        """The moment before the last N cells, and the snapshots of these cells, the newest first."""
         await self.settled()
         known = self.snapshots()
         behind, undoable = self.behind(known), self.undoable(known)
@@ -90,8 +139,7 @@ class Timeline:
         before = behind[behind.index(undoable[cells - 1]) + 1 :]
         # Of snapshots of the same state, saved again, it is the first.
         here = next((s for s in before if "number" in s.metadata), before[-1])
-        await self._restore_with([*self._redoable, *left], here)
-        return here
+        return here, left
 
     async def redo(self) -> Snapshot:
         """Redo what the last undo undid, a cell at a time."""
@@ -103,9 +151,18 @@ class Timeline:
         return snapshot
 
     @property
+    def can_redo(self) -> bool:
+        """Whether something was undone, and nothing has run since."""
+        return bool(self._redoable)
+
+    @property
     def _redoable(self) -> list[str]:
         return self._undone if self._undone_at == self._runtime.moment else []
 
     async def _restore_with(self, undone: list[str], snapshot: Snapshot) -> None:
         await self.restore(snapshot)
         self._undone, self._undone_at = undone, self._runtime.moment
+
+
+def _differs(saved: SavedFile | None, size: int, modified: int) -> bool:
+    return saved is None or saved.size != size or saved.modified_ns != modified

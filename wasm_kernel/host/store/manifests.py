@@ -36,9 +36,20 @@ class NewerManifest(BadManifest):
 
 
 class NewManifest:
-    """A manifest written to a temporary file, waiting for its place."""
+    """A manifest written to a temporary file, waiting for its place. ``replaces``: the one of its name."""
 
-    def __init__(self, temporaries: Path, manifests: Path, group: str, name: str, head: bytes, body: bytes) -> None:
+    def __init__(
+        self,
+        temporaries: Path,
+        manifests: Path,
+        group: str,
+        name: str,
+        head: bytes,
+        body: bytes,
+        *,
+        replaces: bool = False,
+    ) -> None:
+        self._replaces = replaces
         self._group, self._name = manifests / checked(group, "group"), checked(name, "name") + _SUFFIX
         if len(head) > MAX_HEAD or len(body) > MAX_BODY:
             raise ValueError(
@@ -55,7 +66,7 @@ class NewManifest:
             raise
 
     def publish(self) -> None:
-        """Make it visible, whole and lasting; FileExistsError if there is one of that name."""
+        """Make it visible, whole and lasting; FileExistsError if there is one of that name that it does not replace."""
         with _locked(self._group) as folder:
             self._refuse_existing()
             self._file.publish(self._name, folder=folder)
@@ -63,7 +74,8 @@ class NewManifest:
             try:
                 os.fsync(folder)
             except OSError:
-                os.unlink(self._name, dir_fd=folder)
+                if not self._replaces:  # either of the two is right, so one of them stays
+                    os.unlink(self._name, dir_fd=folder)
                 raise
 
     def discard(self) -> None:
@@ -71,10 +83,22 @@ class NewManifest:
         self._file.discard()
 
     def _refuse_existing(self) -> None:
-        if os.path.lexists(self._group / self._name):
+        exists = os.path.lexists(self._group / self._name)
+        if self._replaces and not exists:
+            raise FileNotFoundError(f"the snapshot {self._name.removesuffix(_SUFFIX)!r} was deleted meanwhile")
+        if exists and not self._replaces:
             raise FileExistsError(
                 f"there is a manifest {self._name.removesuffix(_SUFFIX)!r} in {self._group.name!r} already"
             )
+
+
+def replace(store: Path, group: str, name: str, head: bytes, body: bytes) -> None:
+    """Put another manifest in the place of one; it names the same chunks. FileNotFoundError if there is none."""
+    new = NewManifest(store / "new", store / "manifests", group, name, head, body, replaces=True)
+    try:
+        new.publish()
+    finally:
+        new.discard()
 
 
 def names(folder: Path, group: str | None = None) -> list[tuple[str, str]]:

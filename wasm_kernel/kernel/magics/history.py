@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.kernel import render
 from wasm_kernel.kernel.magics.answers import Answer, Message, Usage, none, say, table
 from wasm_kernel.kernel.magics.host import Group
+from wasm_kernel.kernel.notebook_copy import copy_path, write_copy
 from wasm_kernel.model.differences import compare_files, compare_variables
 from wasm_kernel.model.grants import legible
 from wasm_kernel.model.snapshots import Snapshot, moment_of
@@ -184,7 +184,8 @@ class HistoryMagics(Group):
         parser.add_argument("snapshot", nargs="?", default=None)
         options = parser.parse_args(words)
         runtime = await self._host.ready(parent)
-        copy = self._copy_of_notebook(options.notebook) if options.notebook is not None else None
+        notebook = self._place.notebook
+        copy = copy_path(notebook, options.notebook) if options.notebook is not None else None
         if copy is not None:
             await self._host.require("export", f"write a copy of the notebook to {legible(str(copy), 400)}")
 
@@ -200,33 +201,12 @@ class HistoryMagics(Group):
             new = await asyncio.to_thread(
                 fork_session, runtime.live.session_id, root, snapshot_id=snapshot.snapshot_id, notebook=name
             )
-            if copy is None:
+            if copy is None or notebook is None:
                 return say(f"Forked: session {new} continues from here. To use it: `%session attach {new}`", new)
-            await asyncio.to_thread(self._write_copy, copy, new)
+            await asyncio.to_thread(write_copy, notebook, copy, root, new)
             return say(f"Forked: open {copy.name} to continue from here, in session {new}.", new)
 
         return Answer(afterwards=fork, last=False)
-
-    def _copy_of_notebook(self, name: str) -> Path:
-        """The path for a copy of the notebook; raises if it cannot be made there."""
-        notebook = self._place.notebook
-        if notebook is None:
-            raise ConfigurationError("this kernel has no notebook to copy; %session fork without --notebook works")
-        plain = name if name.endswith(".ipynb") else f"{name}.ipynb"
-        if Path(plain).name != plain or plain.startswith("."):
-            raise ConfigurationError(f"{name!r} is not a plain file name; the copy goes next to the notebook")
-        if (notebook.parent / plain).exists():
-            raise ConfigurationError(f"{plain!r} already exists; choose another name")
-        return notebook.parent / plain
-
-    def _write_copy(self, copy: Path, session_id: str) -> None:
-        from wasm_kernel.sessions.notebooks import adopt_notebook
-
-        notebook = self._place.notebook
-        assert notebook is not None
-        with copy.open("xb") as file:
-            file.write(notebook.read_bytes())
-        adopt_notebook(self._place.root, session_id, copy)
 
 
 def _moment(snapshot: Snapshot) -> str:

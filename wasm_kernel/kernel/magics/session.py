@@ -183,12 +183,7 @@ class SessionMagics(Group):
     async def session_limits(self, words: list[str], parent: Message) -> Answer:
         """Show or change limits."""
         live = (await self._host.ready(parent)).live
-        wanted = {}
-        for word in words:
-            name, equals, value = word.partition("=")
-            if not equals or not value:
-                raise ConfigurationError(f"{word!r} is not a limit; write NAME=VALUE, such as memory=2G or timeout=60")
-            wanted[name] = value
+        wanted = limits.parse_changes(words)
         if wanted:
             policy = limits.changed(live.sandbox.policy, wanted, self._place.maxima)
             self._place.policy = policy

@@ -1,0 +1,1 @@
+"""What a front end shows beside the notebook: history, variables, usage. Its other half is `labextension/`."""

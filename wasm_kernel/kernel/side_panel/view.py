@@ -1,0 +1,92 @@
+"""What the side panel shows of a session, as plain values."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from wasm_kernel.kernel.magics.host import Host
+from wasm_kernel.model import limits
+from wasm_kernel.model.differences import compare_files, compare_variables
+from wasm_kernel.model.records import format_time
+from wasm_kernel.model.snapshots import Snapshot, Variables
+from wasm_kernel.model.timeline_rows import TimelineRow
+from wasm_kernel.sessions.runtime import SessionRuntime
+from wasm_kernel.sessions.timeline import Timeline
+
+_SCALARS = ("int", "float", "bool", "complex", "NoneType")  # a glance at these shows their value
+_MOST_FILES = 200
+
+
+async def state(host: Host, runtime: SessionRuntime) -> dict[str, Any]:
+    """Everything that is shown without being asked for."""
+    timeline, policy, last = host.current.timeline, runtime.live.sandbox.policy, runtime.last_result
+    rows = await asyncio.to_thread(timeline.rows)
+    quota = await asyncio.to_thread(runtime.live.sandbox.quota)
+    return {
+        "session": runtime.live.session_id,
+        "rows": [_row(row) for row in rows],
+        "canUndo": any(row.number and row.state != "undone" for row in rows),
+        "canRedo": timeline.can_redo,
+        "variables": [_variable(name, found) for name, found in sorted(runtime.variables.items())],
+        "memory": {
+            "used": last.memory_bytes if last is not None else runtime.live.sandbox.base_bytes,
+            "limit": policy.memory_bytes,
+        },
+        "disk": {"used": quota.used, "limit": quota.limit},
+        "limits": {name: limits.describe(name, limits.current(policy, name)) for name in limits.LIMITS},
+        "trusted": host.outputs_trusted,
+    }
+
+
+async def differences(timeline: Timeline, snapshot: Snapshot) -> dict[str, Any]:
+    """What differs between a moment and now: variables with how they were and are, and names of files."""
+    last = timeline.last
+    assert last is not None  # there is a snapshot, so there is a last one
+    then, now = [await asyncio.to_thread(timeline.read, each) for each in (snapshot, last)]
+    changed = compare_variables(then.variables, now.variables)
+    files = compare_files(then, now)
+    return {
+        "variables": {
+            kind: [
+                {"name": name, "then": _short(then.variables, name), "now": _short(now.variables, name)}
+                for name in names
+            ]
+            for kind, names in changed.items()
+        },
+        "files": {kind: names[:_MOST_FILES] for kind, names in files.items()},
+    }
+
+
+def _row(row: TimelineRow) -> dict[str, Any]:
+    return {
+        "id": row.snapshot_id,
+        "number": row.number,
+        "code": row.code,
+        "at": format_time(row.at),
+        "seconds": row.seconds,
+        "ok": row.ok,
+        "variables": _changes(row.variables),
+        "files": _changes(row.files),
+        "label": row.label,
+        "state": row.state,
+    }
+
+
+def _changes(changes: Any) -> dict[str, list[str]]:
+    return {kind: list(getattr(changes, kind)) for kind in ("added", "changed", "removed")}
+
+
+def _variable(name: str, found: list[Any]) -> dict[str, Any]:
+    kind, size, glance = found
+    return {"name": name, "type": kind, "size": size, "value": glance if kind in _SCALARS else ""}
+
+
+def _short(variables: Variables, name: str) -> str:
+    """A variable in a few words; empty if there is none of that name."""
+    if name not in variables:
+        return ""
+    shown = _variable(name, variables[name])
+    if shown["value"]:
+        return str(shown["value"])
+    return f"{shown['type']} of {shown['size']:,}" if shown["size"] else str(shown["type"])

@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNNING := $(VENV)/.installed
 DEVELOPING := $(VENV)/.installed-development
+LABEXTENSION := $(wildcard labextension/*.* labextension/src/* labextension/style/* labextension/schema/*)
 # Jupyter does not start as root unless told to; in a container there may be nobody else.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: image run test bench examples lint lock kernels check-kernels test-ipython test-ipykernel clean
 
 # What is needed to run it: JupyterLab and the kernel.
-$(RUNNING): pyproject.toml
+$(RUNNING): pyproject.toml $(LABEXTENSION)
 	@echo "Setting up $(VENV) ..."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -36,6 +37,7 @@ test: $(DEVELOPING) lint
 	@$(BIN)/wasm-kernel image build --metered
 	@$(BIN)/python -m tests.browser.chromium
 	@$(BIN)/python -m tests.hub.proxy
+	$(BIN)/python labextension/build.py test
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile
 
 lint: $(DEVELOPING)
@@ -43,6 +45,7 @@ lint: $(DEVELOPING)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python labextension/build.py lint
 
 bench: image $(DEVELOPING)
 	$(BIN)/python -m bench

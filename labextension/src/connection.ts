@@ -1,0 +1,103 @@
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import type { IDisposable } from '@lumino/disposable';
+import { type ISignal, Signal } from '@lumino/signaling';
+import {
+  type Answer,
+  type FromKernel,
+  type Request,
+  type State,
+  TARGET,
+  VERSION
+} from './protocol';
+
+/** The kernel, or the person, says no; the text is for the person. */
+export class Refused extends Error {}
+
+/** The side panel's comm to one kernel: requests and their answers, and the session's state. */
+export class Connection implements IDisposable {
+  constructor(private readonly kernel: Kernel.IKernelConnection) {
+    this.comm = kernel.createComm(TARGET);
+    this.comm.onMsg = message => this.receive(message);
+    this.comm.onClose = () => this.dispose();
+    this.comm.open({ version: VERSION });
+    void this.ask({ do: 'look' }).catch(() => undefined); // opens the session
+  }
+
+  /** The session as the kernel last told it. */
+  get state(): State | null {
+    return this._state;
+  }
+
+  /** Emitted with each new state. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** The version that the kernel speaks, if it is another than ours. */
+  get otherVersion(): number | null {
+    return this._otherVersion;
+  }
+
+  get isDisposed(): boolean {
+    return this._disposed;
+  }
+
+  dispose(): void {
+    if (this._disposed) {
+      return;
+    }
+    this._disposed = true;
+    for (const waiting of this.waiting.values()) {
+      waiting.reject(new Refused('The kernel has ended.'));
+    }
+    this.waiting.clear();
+    if (!this.comm.isDisposed) {
+      this.comm.dispose();
+    }
+    Signal.clearData(this);
+  }
+
+  /** Ask the kernel for something; rejects with what it says when it refuses. */
+  async ask(request: Request): Promise<Answer> {
+    if (this._disposed || this.kernel.isDisposed) {
+      throw new Refused('The kernel has ended.');
+    }
+    const number = ++this.last;
+    const answer = new Promise<Answer>((resolve, reject) => {
+      this.waiting.set(number, { resolve, reject });
+    });
+    this.comm.send({ request: number, ...request });
+    return answer;
+  }
+
+  private receive(message: KernelMessage.ICommMsgMsg): void {
+    const data = message.content.data as unknown as FromKernel;
+    if ('state' in data) {
+      this._state = data.state;
+      this._changed.emit();
+    } else if ('hello' in data) {
+      this._otherVersion =
+        data.hello.version === VERSION ? null : data.hello.version;
+      this._changed.emit();
+    } else if ('answer' in data) {
+      const waiting = this.waiting.get(data.answer);
+      this.waiting.delete(data.answer);
+      if (data.error !== undefined) {
+        waiting?.reject(new Refused(data.error));
+      } else {
+        waiting?.resolve(data);
+      }
+    }
+  }
+
+  private readonly comm: Kernel.IComm;
+  private readonly waiting = new Map<
+    number,
+    { resolve: (answer: Answer) => void; reject: (reason: Refused) => void }
+  >();
+  private readonly _changed = new Signal<this, void>(this);
+  private _state: State | null = null;
+  private _otherVersion: number | null = null;
+  private _disposed = false;
+  private last = 0;
+}

@@ -1,0 +1,80 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { Differences, VariableDifference } from './protocol';
+import { isEmpty, signs } from './words';
+
+/** What differs between two moments: a table of variables, a list of files. */
+export function differencesView(
+  found: Differences,
+  trans: TranslationBundle
+): ReactWidget {
+  const rows: { sign: string; item: VariableDifference }[] = [
+    ...found.variables.added.map(item => ({ sign: '+', item })),
+    ...found.variables.changed.map(item => ({ sign: '~', item })),
+    ...found.variables.removed.map(item => ({ sign: '−', item }))
+  ];
+  return ReactWidget.create(
+    <div className="jp-WasmKernel-differences">
+      {rows.length === 0 && isEmpty(found.files) && (
+        <p>{trans.__('Nothing differs: variables and files are the same.')}</p>
+      )}
+      {rows.length > 0 && (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">{trans.__('Variable')}</th>
+              <th scope="col">{trans.__('Then')}</th>
+              <th scope="col">{trans.__('Now')}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ sign, item }) => (
+              <tr key={item.name}>
+                <th scope="row">
+                  <span className={`jp-WasmKernel-sign`} data-sign={sign}>
+                    {sign}
+                  </span>
+                  {item.name}
+                </th>
+                <td>{item.then || '–'}</td>
+                <td>{item.now || '–'}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {!isEmpty(found.files) && (
+        <>
+          <h4>{trans.__('Files')}</h4>
+          <ul>
+            {signs(found.files).map(({ sign, name }) => (
+              <li key={sign + name}>
+                <span className="jp-WasmKernel-sign" data-sign={sign}>
+                  {sign}
+                </span>
+                {name}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </div>
+  );
+}
+
+/** Files that a person uploaded, which going back would remove or replace. */
+export function filesView(
+  files: string[],
+  trans: TranslationBundle
+): ReactWidget {
+  return ReactWidget.create(
+    <div className="jp-WasmKernel-differences">
+      <p>{trans.__('No cell made these files, so going back removes them:')}</p>
+      <ul>
+        {files.map(name => (
+          <li key={name}>{name}</li>
+        ))}
+      </ul>
+    </div>
+  );
+}

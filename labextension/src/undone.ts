@@ -1,0 +1,32 @@
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { Sessions } from './sessions';
+import { undoneCells } from './words';
+
+const UNDONE = 'jp-mod-wasmUndone';
+
+/** Keep the look of a notebook's cells true: those that were undone look so, until they run again. */
+export function markUndoneCells(sessions: Sessions): void {
+  sessions.changed.connect(() => {
+    const panel = sessions.notebook;
+    if (panel && !panel.isDisposed) {
+      mark(panel, sessions);
+    }
+  });
+}
+
+function mark(panel: NotebookPanel, sessions: Sessions): void {
+  const rows = sessions.connection(panel)?.state?.rows ?? [];
+  const cells = panel.content.widgets;
+  const undone = undoneCells(
+    rows,
+    cells.map(cell => ({
+      number:
+        cell.model.type === 'code'
+          ? ((cell.model as { executionCount?: number | null })
+              .executionCount ?? null)
+          : null,
+      code: cell.model.sharedModel.source
+    }))
+  );
+  cells.forEach((cell, index) => cell.toggleClass(UNDONE, undone[index]));
+}

@@ -1,0 +1,59 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget, UseSignal } from '@jupyterlab/ui-components';
+import { sealedIcon, trustedIcon } from './icons';
+import type { Usage } from './protocol';
+import type { Sessions } from './sessions';
+import { size } from './words';
+
+/** In the status bar: memory and disk against their limits, and whether outputs are trusted. */
+export class UsageItem extends ReactWidget {
+  constructor(
+    private readonly sessions: Sessions,
+    private readonly open: () => void,
+    private readonly trans: TranslationBundle
+  ) {
+    super();
+    this.addClass('jp-WasmKernel-usage');
+  }
+
+  protected render(): JSX.Element {
+    return (
+      <UseSignal signal={this.sessions.changed}>{() => this.view()}</UseSignal>
+    );
+  }
+
+  private view(): JSX.Element | null {
+    const state = this.sessions.connection()?.state;
+    if (!state) {
+      return null;
+    }
+    const { trans } = this;
+    const Icon = state.trusted ? trustedIcon.react : sealedIcon.react;
+    return (
+      <button
+        type="button"
+        className="jp-WasmKernel-usageButton"
+        title={trans.__(
+          'What this notebook uses, and how much it may. Click for its timeline.'
+        )}
+        onClick={this.open}
+      >
+        <Icon tag="span" width="14px" height="14px" />
+        {state.trusted ? trans.__('Trusted') : trans.__('Sealed')}
+        <Meter label={trans.__('Memory')} usage={state.memory} />
+        <Meter label={trans.__('Disk')} usage={state.disk} />
+      </button>
+    );
+  }
+}
+
+function Meter(props: { label: string; usage: Usage }): JSX.Element {
+  const { used, limit } = props.usage;
+  const share = used === null ? 1 : Math.min(1, used / limit);
+  return (
+    <span className="jp-WasmKernel-meter">
+      {props.label} {used === null ? '?' : size(used)} / {size(limit)}
+      <meter min={0} max={1} high={0.8} optimum={0} value={share} aria-hidden />
+    </span>
+  );
+}

@@ -1,0 +1,83 @@
+import { expect, test } from 'vitest';
+import type { Row } from '../src/protocol';
+import {
+  duration,
+  firstLine,
+  isEmpty,
+  signs,
+  size,
+  undoneCells,
+  when
+} from '../src/words';
+
+const none = { added: [], changed: [], removed: [] };
+
+function row(number: number, code: string, state: Row['state']): Row {
+  return {
+    id: `${number} ${code} ${state}`,
+    number,
+    code,
+    at: '2026-11-18T10:00:00Z',
+    seconds: 0.1,
+    ok: true,
+    variables: none,
+    files: none,
+    label: '',
+    state
+  };
+}
+
+test.each([
+  [0, '0 B'],
+  [1023, '1023 B'],
+  [1536, '1.5 KB'],
+  [229834752, '219 MB'],
+  [4 * 2 ** 30, '4.0 GB']
+])('%d bytes are %s', (bytes, text) => {
+  expect(size(bytes)).toBe(text);
+});
+
+test.each([
+  [0.0002, '< 1 ms'],
+  [0.0123, '12 ms'],
+  [3.21, '3.2 s'],
+  [75, '1 min 15 s'],
+  [120, '2 min']
+])('%d seconds are %s', (seconds, text) => {
+  expect(duration(seconds)).toBe(text);
+});
+
+test('a time of another day has its date', () => {
+  const now = new Date('2026-11-18T12:00:00Z');
+  expect(when('2026-11-18T10:00:00Z', now).length).toBeLessThan(
+    when('2026-11-01T10:00:00Z', now).length
+  );
+});
+
+test('the first line that says something', () => {
+  expect(firstLine('\n\n  x = 1\ny = 2')).toBe('  x = 1');
+  expect(firstLine('')).toBe('');
+});
+
+test('changes become signs', () => {
+  const changes = { added: ['a'], changed: ['b'], removed: ['c'] };
+  expect(signs(changes).map(c => c.sign + c.name)).toEqual(['+a', '~b', '−c']);
+  expect(isEmpty(changes)).toBe(false);
+  expect(isEmpty(none)).toBe(true);
+});
+
+test('a cell was undone if only undone rows have its number and code', () => {
+  const rows = [
+    row(3, 'y = 3', 'undone'),
+    row(2, 'x = 2', 'now'),
+    row(2, 'x = 1', 'undone')
+  ];
+  const cells = [
+    { number: 2, code: 'x = 2' },
+    { number: 2, code: 'x = 1\n' },
+    { number: 3, code: 'y = 3' },
+    { number: 3, code: 'y = 4' },
+    { number: null, code: 'y = 3' }
+  ];
+  expect(undoneCells(rows, cells)).toEqual([false, true, true, false, false]);
+});

@@ -1,0 +1,63 @@
+"""The side panel's messages: what is refused, and that both ends have the same ones."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wasm_kernel.kernel.comm_messages import PANEL
+from wasm_kernel.kernel.side_panel import protocol, view
+from wasm_kernel.model.timeline_rows import TimelineRow
+
+THEIRS = (Path(__file__).parents[3] / "labextension" / "src" / "protocol.ts").read_text()
+_TYPES = {"int": "number", "bool": "boolean", "str": "string"}
+
+
+def theirs(interface: str) -> set[str]:
+    """The names of an interface's fields, in TypeScript."""
+    body = re.search(rf"export interface {interface} {{(.*?)\n}}", THEIRS, re.S)
+    assert body is not None
+    return set(re.findall(r"^  (\w+)\??:", body[1], re.M))
+
+
+def test_both_ends_have_the_same_requests() -> None:
+    union = THEIRS[THEIRS.index("export type Request") :].partition(";\n\n")[0]
+    found = {name: set(re.findall(r"(\w+\??): (\w+)", rest)) for name, rest in re.findall(r"do: '(\w+)'(.*?) }", union)}
+    ours = {
+        name: {(f.name + "?" * (f.default is not MISSING), _TYPES[str(f.type)]) for f in fields(kind)}
+        for name, kind in protocol.REQUESTS.items()
+    }
+    assert found == ours
+
+
+def test_both_ends_have_the_same_version_and_rows() -> None:
+    assert f"export const VERSION = {protocol.VERSION};" in THEIRS
+    assert f"export const TARGET = '{PANEL}';" in THEIRS
+    from datetime import UTC, datetime
+
+    assert set(view._row(TimelineRow("", 1, "", datetime.now(UTC)))) == theirs("Row")
+    assert set(view._variable("x", ["int", 0, "1"])) == theirs("Variable")
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ({"do": "look"}, "no number"),
+        ({"request": True, "do": "look"}, "no number"),
+        ({"request": 1, "do": ["look"]}, "does not know"),
+        ({"request": 1, "do": "undo", "cells": True}, "cells is 'True'"),
+        ({"request": 1, "do": "restore"}, "incomplete"),
+        ({"request": 1, "do": "name", "row": "x" * 1001, "label": ""}, "row is"),
+    ],
+)
+def test_what_is_no_request_is_refused(data: dict[str, Any], problem: str) -> None:
+    with pytest.raises(protocol.BadRequest, match=re.escape(problem)):
+        protocol.parse(data)
+
+
+def test_a_request() -> None:
+    assert protocol.parse({"request": 3, "do": "undo", "cells": 2, "more": 1}) == (3, protocol.Undo(2))

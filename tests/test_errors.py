@@ -24,6 +24,7 @@ INSIDE = {
     "BadModule": "the build of the image ends with what is wrong with the runtime",
     "UnfitKernels": "the build turns it into ImageError",
     "BadNumber": "the same: a number in the runtime",
+    "BadRequest": "the side panel's answer",
     "BadPack": "the store makes a DamagedChunk of it",
     "BadRecord": "a session is listed with damaged metadata",
     "ForeignRecord": "the same, with metadata of another session",

@@ -118,7 +118,7 @@ def test_undo_many_and_redo(start: Start) -> None:
 
 def test_undo_of_the_very_first_cell(start: Start) -> None:
     kernel = start()
-    assert "only 0 cells" in kernel.run("%session undo").traceback
+    assert "there is no cell to undo" in kernel.run("%session undo").traceback
     kernel.ok("x = 1; open('f', 'w').write('x')")
     said = shown(kernel.ok("%session undo"))
     assert "before the first cell" in said

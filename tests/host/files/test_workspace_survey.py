@@ -155,3 +155,15 @@ def test_saving_a_tree_looks_at_every_file_once(full: Path, monkeypatch: pytest.
     assert (second[b"link"].kind, second[b"link"].target) == ("link", b"a/f1")
     assert second[b"a"].kind == "folder"
     assert {path: f for path, f in second.items() if path != b"a/f5"} == {f.path: f for f in first if f.path != b"a/f5"}
+
+
+def test_a_file_counts_with_its_size_or_its_blocks_whichever_is_more(tmp_path: Path) -> None:
+    """Small files take a block each; of one with holes only its size shows what it may become."""
+    with (tmp_path / "small").open("wb", buffering=0) as file:
+        file.write(b"x" * 100)
+        os.fsync(file.fileno())  # some file systems give blocks only then
+    with (tmp_path / "holes").open("wb") as file:
+        file.truncate(10 << 20)
+    sizes = survey(tmp_path).sizes
+    assert sizes["small"] == max(100, (tmp_path / "small").stat().st_blocks * 512)
+    assert sizes["holes"] == 10 << 20

@@ -65,6 +65,14 @@ def test_session_says_what_it_is_and_uses(kernel: Kernel) -> None:
     assert shown(kernel.ok("%session info")).splitlines()[:3] == text.splitlines()[:3]
 
 
+def test_info_counts_the_cell_before_it(start: Callable[..., Kernel]) -> None:
+    """Also while metadata is written behind the answers."""
+    kernel = start()
+    for number in (1, 2, 3):
+        assert f"{number - 1} cell" in shown(kernel.ok("%session")).split("created", 1)[1]
+        kernel.ok("pass")
+
+
 def test_info_is_plain_data_without_paths_of_the_host(kernel: Kernel) -> None:
     kernel.ok("open('one.txt', 'w').write('12345')")
     kernel.ok("s = %session info")

@@ -38,9 +38,7 @@ def test_tasks_survive_a_restart_of_the_server(tmp_path: Path) -> None:
     with running(tmp_path, "") as server:
         api = Api(server)
         again = [api("GET", f"sandboxes/{sandbox_id}/tasks/{task['task_id']}") for task in (first, second)]
-        for before, after in zip((first, second), again, strict=True):
-            ended = {"ended_at": before["ended_at"]}  # written just before it was told
-            assert {**after, **ended} == before and after["created_at"] <= after["ended_at"] <= before["ended_at"]
+        assert again == [first, second]
         assert again[0]["result"]["stdout"] == "one\n" and again[0]["result"]["files_created"] == ["f"]
         assert again[1]["result"]["error"]["name"] == "ZeroDivisionError"
         assert [api.events(sandbox_id, task["task_id"]) for task in again] == events

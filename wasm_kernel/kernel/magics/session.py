@@ -52,6 +52,7 @@ class SessionMagics(Group):
         await asyncio.to_thread(self._place.follow, live)
         survey = await asyncio.to_thread(workspace_survey.survey, live.folder)
         quota = await asyncio.to_thread(live.sandbox.quota)
+        await asyncio.to_thread(runtime.metadata.write)  # also of the last cells
         record = read_record(live.folder)
         policy, extra = live.sandbox.policy, record.extra if record is not None else {}
         memory = last.memory_bytes if last is not None else live.sandbox.base_bytes

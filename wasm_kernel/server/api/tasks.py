@@ -53,6 +53,7 @@ class Task:
         self._lines: list[bytes] = []
         self._outcome: dict[str, Any] | None = None
         self._facts: dict[str, Any] = {}
+        self._concluded_at: datetime | None = None
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
         self._told = False  # the loop has been notified
@@ -95,6 +96,7 @@ class Task:
 
     def conclude(self, outcome: Outcome, result: SandboxResult | None) -> None:
         """Note what came of it, on the disk too: for a thread. Then `end` it."""
+        self._concluded_at = datetime.now(UTC)
         self._outcome = outcome_in_json(outcome)
         found = result or SandboxResult(success=False, outcome=outcome, exit_code=1)
         self._facts = {
@@ -111,11 +113,11 @@ class Task:
             self._facts["error"] = {"name": found.error.name[:200], "value": found.error.value[:2000], "traceback": []}
         self._add({"type": "done", "outcome": self._outcome, **self._facts}, last=True)
         if self.log is not None:
-            self.log.end({**self.summary(), "ended_at": format_time(datetime.now(UTC))})
+            self.log.end({**self.summary(), "ended_at": format_time(self._concluded_at)})
 
     def end(self) -> None:
         """Tell everybody who waits that it has ended."""
-        self.ended_at = datetime.now(UTC)
+        self.ended_at = self._concluded_at or datetime.now(UTC)
         self._done.set()
         self._tell()
 

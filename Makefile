@@ -8,7 +8,7 @@ LABEXTENSION := $(wildcard labextension/*.* labextension/src/* labextension/styl
 # Jupyter does not start as root unless told to; in a container there may be nobody else.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: image run test bench examples lint lock kernels check-kernels test-ipython test-ipykernel clean
+.PHONY: image run test bench examples lint lock kernels check-kernels test-ipython test-ipykernel record-numbers check-numbers clean
 
 # What is needed to run it: JupyterLab and the kernel.
 $(RUNNING): pyproject.toml $(LABEXTENSION)
@@ -62,6 +62,13 @@ test-ipython: image $(DEVELOPING)
 # ipykernel's own tests against our kernel.
 test-ipykernel: image $(DEVELOPING)
 	$(BIN)/python -m tests.ipykernel_suite
+
+# What a native Python answers to the programs of tests/numbers: write it down; compare it with what is written.
+record-numbers: image $(DEVELOPING)
+	$(BIN)/python -m tests.numbers.record
+
+check-numbers: image $(DEVELOPING)
+	$(BIN)/python -m tests.numbers.record --check
 
 # Pin the latest versions of the guest's packages.
 lock: $(DEVELOPING)

@@ -79,9 +79,10 @@ def _packages(python: str, requirements: Sequence[str]) -> Path:
     """A folder with these packages for this Python."""
     key = hashlib.sha256(json.dumps([version(python)[:2], sorted(requirements)]).encode())
     entry = Entry("native-numbers", key.hexdigest()[:20])
-    with build_lock(lambda state: None):
-        if entry.manifest() is None:
-            entry.build(lambda folder: _install(python, folder, requirements))
+    if entry.manifest() is None:  # the lock may be with somebody who builds an image
+        with build_lock(lambda state: None):
+            if entry.manifest() is None:
+                entry.build(lambda folder: _install(python, folder, requirements))
     return entry.path / "packages"
 
 

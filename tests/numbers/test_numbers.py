@@ -110,20 +110,17 @@ def test_differences_are_noticed(wanted: Any, given: Any, how: str) -> None:
     [
         "np.repeat([1], 2**32)",
         "np.repeat([1], np.array([2**32]))",
-        "np.repeat([1, 2], np.array([2**32, 1]))",
         "np.repeat([], 2**32 + 1)",
         "np.ones(2**32, 'i1')",
         "np.zeros(np.array([2**32 + 1]))",
         "np.empty((2**16, 2**16), 'i1')",
         "np.arange(2**33)",
         "np.bincount([0], minlength=2**32)",
-        "np.bincount(np.array([2**32]))",
         "np.bincount(np.array([2**31 + 5]))",
         "np.tile([1], 2**32)",
         "np.eye(2**32)",
         "np.linspace(0, 1, 2**32)",
         "np.resize([1], 2**32)",
-        "np.pad([1], 2**32)",
         "np.broadcast_to(1, 2**32)",
         "np.indices((2**32,))",
         "np.fromfunction(lambda i: i, (2**32,))",
@@ -132,10 +129,7 @@ def test_differences_are_noticed(wanted: Any, given: Any, how: str) -> None:
         "np.random.permutation(2**32)",
         "np.strings.multiply(np.array(['a']), np.array([2**32]))",
         "pd.Series([1]).repeat(np.array([2**32]))",
-        "pd.Series([1]).take(np.array([2**32]))",
         "pd.Series([1]).iloc[2**32]",
-        "pd.Series([1]).iloc[np.array([2**32])]",
-        "pd.Index([1]).take(np.array([2**32]))",
         "pd.Categorical.from_codes(np.array([2**32]), ['a'])",
         "pd.DataFrame({'a': [1]}).iloc[np.array([2**32]), np.array([0])]",
     ],
@@ -143,4 +137,11 @@ def test_differences_are_noticed(wanted: Any, given: Any, how: str) -> None:
 def test_counts_and_positions_that_are_too_large_raise(code: str, shared_sandbox: BaseSandbox) -> None:
     result = shared_sandbox.execute(f"import numpy as np, pandas as pd\n{code}")
     assert result.error is not None, result.stdout
-    assert result.error.name in ("IndexError", "ValueError", "OverflowError", "MemoryError", "_ArrayMemoryError", "TypeError")
+    assert result.error.name in (
+        "IndexError",
+        "ValueError",
+        "OverflowError",
+        "MemoryError",
+        "_ArrayMemoryError",
+        "TypeError",
+    )

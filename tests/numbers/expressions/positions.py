@@ -205,7 +205,6 @@ np.compress([0, 1, 1], small)
 np.extract(small > 1, small)
 np.add.reduceat(small, here)
 np.add.reduceat(small, wide)
-np.add.reduceat(small, [0, 2**32])
 np.split(np.arange(6), np.array([2, 4]))[0]
 np.array_split(small, np.int64(2))[0]
 np.delete(small, np.array([0]))

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from wasm_kernel.hub.audit import AuditLog, Entry, fair_share
-from wasm_kernel.hub.journal import Journal
 from wasm_kernel.hub.plan import UserResult
+from wasm_kernel.hub.run_journal import Journal
 
 
 def entry(number: int, **more: str) -> Entry:

@@ -16,9 +16,9 @@ from wasm_kernel.hub.audit import AuditLog
 from wasm_kernel.hub.census import HubUser
 from wasm_kernel.hub.deletions import Deletions
 from wasm_kernel.hub.hubapi import HubUnavailable
-from wasm_kernel.hub.journal import Journal
 from wasm_kernel.hub.plan import UserPlan
 from wasm_kernel.hub.policies import rules_from
+from wasm_kernel.hub.run_journal import Journal
 from wasm_kernel.model.retention import Decision
 
 ANN = HubUser("ann")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 
+from wasm_kernel.errors import ConfigurationError
+
 
 @dataclass(frozen=True)
 class SessionRow:
@@ -123,6 +125,13 @@ class Census:
 
     taken_at: datetime
     users: dict[str, UserCensus] = field(default_factory=dict)
+
+    def checked(self, names: Collection[str]) -> list[str]:
+        """The same names, each once; `ConfigurationError` if the hub does not know one."""
+        for name in names:
+            if name not in self.users:
+                raise ConfigurationError(f"the hub knows no user {name!r}; see the list of users for their names")
+        return list(dict.fromkeys(names))
 
     def without(self, gone: Mapping[str, Collection[str]]) -> Census:
         """The same after sessions were deleted: user to ids."""

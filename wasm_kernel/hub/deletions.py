@@ -12,9 +12,9 @@ from typing import Any
 
 from wasm_kernel.hub.census import HubUser
 from wasm_kernel.hub.hubapi import HubUnavailable
-from wasm_kernel.hub.journal import Journal
 from wasm_kernel.hub.plan import UserPlan, UserResult
 from wasm_kernel.hub.policies import Rules
+from wasm_kernel.hub.run_journal import Journal
 from wasm_kernel.hub.workplace import Directory, Workplace
 from wasm_kernel.hub.workspaces import checked_answers
 from wasm_kernel.hub.workspaces.checked_answers import BadAnswer

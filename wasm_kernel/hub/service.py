@@ -57,11 +57,11 @@ from wasm_kernel.hub.audit import AuditedRun, AuditLog, Entry
 from wasm_kernel.hub.census import Census, HubUser, SnapshotRow, UserCensus, without_shared
 from wasm_kernel.hub.deletions import Deletions
 from wasm_kernel.hub.hubapi import HubUnavailable
-from wasm_kernel.hub.journal import Journal
 from wasm_kernel.hub.metrics import Metrics
 from wasm_kernel.hub.plan import HubPlan, Run, UserPlan, UserResult, foreseen, kept, plan_all
 from wasm_kernel.hub.policies import Policies, Rules, Settings, rules_from
 from wasm_kernel.hub.progress import Progress, for_each
+from wasm_kernel.hub.run_journal import Journal
 from wasm_kernel.hub.snapshots import SnapshotCensus, Snapshots
 from wasm_kernel.hub.usage_history import History, Sample
 from wasm_kernel.hub.user_warnings import SessionWarning, WarningBook, notices_of, warnings_for
@@ -228,13 +228,13 @@ class Service:
         return replace(made, users={of_user.user: of_user for of_user in planned})
 
     def _rules(self, census: Census, given: Rules | None, users: Collection[str] | None) -> dict[str, Rules]:
-        chosen = census.users if users is None else _checked(census, users)
+        chosen = census.users if users is None else census.checked(users)
         return {name: given or self.policies.rules(census.users[name].user) for name in chosen}
 
     async def _known(self, names: Collection[str]) -> dict[str, UserCensus]:
         """What the last census says of these users."""
         census = await self.census()
-        return {name: census.users[name] for name in _checked(census, names)}
+        return {name: census.users[name] for name in census.checked(names)}
 
     # ---- working
 
@@ -386,14 +386,6 @@ class Service:
         self, items: Collection[_T], work: Callable[[_T], Awaitable[_R]], progress: Progress | None = None
     ) -> list[_R]:
         return await for_each(items, work, self._how.breadth, progress)
-
-
-def _checked(census: Census, names: Collection[str]) -> list[str]:
-    """Users the hub knows, each once."""
-    for name in names:
-        if name not in census.users:
-            raise ConfigurationError(f"the hub knows no user {name!r}; see the list of users for their names")
-    return list(dict.fromkeys(names))
 
 
 def _now() -> datetime:

@@ -14,19 +14,19 @@ what was decided, and nothing else, however much later; `results` reports what w
 """
 
 from wasm_kernel.sessions.housekeeping.carrying_out import carry_out
-from wasm_kernel.sessions.housekeeping.library import (
-    ArchiveResult,
-    SnapshotPrune,
-    archive_sessions,
-    prune_sessions,
-    prune_snapshots,
-)
 from wasm_kernel.sessions.housekeeping.planning import (
     HousePlan,
     plan_housekeeping,
     plan_prune,
     plan_removal,
     plan_thinning,
+)
+from wasm_kernel.sessions.housekeeping.pruning import (
+    ArchiveResult,
+    SnapshotPrune,
+    archive_sessions,
+    prune_sessions,
+    prune_snapshots,
 )
 from wasm_kernel.sessions.housekeeping.results import PruneResult, foreseen, report
 

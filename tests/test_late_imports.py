@@ -98,8 +98,8 @@ LATE: dict[str, tuple[str, set[str]]] = {
     "kernel.host_comms": (_WIDGETS, {"ipywidgets.widgets.widget"}),
     "kernel.host_remarks": (_START, {"wasm_kernel.kernel", "wasm_kernel.kernel.magics.answers"}),
     "kernel.kept_browsers": (_START, {"wasm_kernel.kernel.files.browser"}),
-    "kernel.kernel": (_START, {"wasm_kernel.kernel.magics.magics"}),
-    "kernel.magics.history": (_MAGIC, {"wasm_kernel.sessions.notebooks", "wasm_kernel.sessions.snapshots"}),
+    "kernel.kernel": (_START, {"wasm_kernel.kernel.magics.magics", "wasm_kernel.kernel.side_panel.panel"}),
+    "kernel.magics.history": (_MAGIC, {"wasm_kernel.sessions.snapshots"}),
     "kernel.magics.pip": (_MAGIC, {"wasm_kernel.sessions.packages"}),
     "kernel.magics.prune": (_MAGIC, {"wasm_kernel.sessions.housekeeping"}),
     "kernel.magics.session": (
@@ -116,6 +116,7 @@ LATE: dict[str, tuple[str, set[str]]] = {
     "kernel.notebook_session": ("only a session of an older image needs it", {"wasm_kernel.sessions.snapshots"}),
     "kernel.notebook": (_START, {"http.client", "jupyter_core.paths", "urllib.parse", "urllib.request"}),
     "kernel.outputs": (_START, {"wasm_kernel.kernel.seal.sealed_messages"}),
+    "kernel.side_panel.panel": (_MAGIC, {"wasm_kernel.sessions.snapshots"}),
     "kernel.seal.bundles": ("only Markdown needs it", {"markdown_it"}),
     "kernel.seal.stylesheets": ("only outputs with styles need it", {"tinycss2"}),
     "model.administrator": ("only where there are rules", {"tomllib"}),

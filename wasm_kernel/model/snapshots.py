@@ -20,6 +20,7 @@ MAX_MEMORY = 1 << 32
 _MAX_FILES = 1_000_000
 _ENTRY = struct.Struct("<IB")
 PAGES = 16  # in a chunk
+_PAGE_NAMES = struct.Struct(f"{HASH}s" * PAGES)
 _CHUNK = 65536
 BASE = b"\xff" * HASH  # stands for a page of the base memory, or of zeros beyond its end
 _LENGTH = struct.Struct("<I")
@@ -263,7 +264,7 @@ def _table(data: bytes) -> dict[int, tuple[bytes, ...]]:
             raise BadSnapshot("its table of chunks is cut short")
         if number >= MAX_MEMORY // _CHUNK:
             raise BadSnapshot("its memory size does not match its chunks")
-        found[number] = tuple(data[n : n + HASH] for n in range(at, end, HASH))
+        found[number] = _PAGE_NAMES.unpack_from(data, at) if count == PAGES else (data[at:end],)
         at = end
     return found
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-from wasm_kernel.host.runtime.memory import CHUNK, Part, Span
+from wasm_kernel.host.runtime.memory import CHUNK, CapturedMemory, Part, Span
 from wasm_kernel.host.store.chunks import Transaction
 from wasm_kernel.model.snapshots import BASE, PAGES
 
 PAGE = CHUNK // PAGES
 _ALL_BASE = (BASE,) * PAGES
+_PORTION = 8 << 20  # bytes of memory that are read before they are stored
 
 
 def portions(parts: list[Part], count: int) -> Iterator[list[Part]]:
@@ -34,6 +35,30 @@ def put(take: Transaction, parts: list[Part], pages: int) -> Iterator[tuple[int,
 
 
 Table = Mapping[int, tuple[bytes, ...]]
+
+
+def updated(now: Table, memory: CapturedMemory, take: Transaction) -> dict[int, tuple[bytes, ...]]:
+    """A table with what changed of the memory, which is stored."""
+    table = dict(now)
+    for some in portions(memory.whole, _PORTION // CHUNK):
+        for number, name in put(take, some, PAGES):
+            if name is None:
+                table.pop(number, None)
+            else:
+                table[number] = (name,)
+    pages: dict[int, list[bytes]] = {}
+    for some in portions(memory.pages, _PORTION // PAGE):
+        for page, name in put(take, some, 1):
+            number = page // PAGES
+            known = table.get(number, ())
+            changed = pages.setdefault(number, list(known) if len(known) == PAGES else [BASE] * PAGES)
+            changed[page % PAGES] = BASE if name is None else name
+    for number, found in pages.items():
+        if all(name == BASE for name in found):
+            table.pop(number, None)
+        else:
+            table[number] = tuple(found)
+    return table
 
 
 def difference(now: Table, then: Table, changed: set[int]) -> tuple[list[Span], list[bytes], list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,16 +13,18 @@ from typing import Any
 
 from wasm_kernel import __version__
 from wasm_kernel.errors import BadSnapshot, SandboxError, WasmKernelError
+from wasm_kernel.host.disk.reserve import is_full
 from wasm_kernel.host.durable import sync_tree
 from wasm_kernel.host.files.saved_tree import SavedTree
 from wasm_kernel.host.image import older_images
 from wasm_kernel.host.image.image import Image
 from wasm_kernel.host.runtime.instance import AtRest
-from wasm_kernel.host.runtime.memory import CHUNK, CapturedMemory, GuestMemory
+from wasm_kernel.host.runtime.memory import CapturedMemory, GuestMemory
 from wasm_kernel.host.runtime.sandbox import Captured, Sandbox
-from wasm_kernel.host.store import manifests
+from wasm_kernel.host.store import manifests, memory_files
 from wasm_kernel.host.store.cell_log import CellLog
-from wasm_kernel.host.store.chunks import ZERO, ChunkStore, Transaction
+from wasm_kernel.host.store.chunks import ChunkStore, Transaction
+from wasm_kernel.host.store.memory_files import MemoryFiles
 from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.snapshots import (
     BASE,
@@ -33,11 +36,12 @@ from wasm_kernel.model.snapshots import (
     parse_manifest,
 )
 from wasm_kernel.model.units import format_size
-from wasm_kernel.sessions.memory_table import PAGE, difference, portions, put
+from wasm_kernel.sessions.left_memory import LeftMemory
+from wasm_kernel.sessions.memory_table import PAGE, difference, updated
+from wasm_kernel.sessions.piece_reader import PieceReader
 from wasm_kernel.sessions.snapshot_commit import commit_snapshot
 from wasm_kernel.sessions.unsaved_cell import open_file, saved_descriptor
 
-_PORTION = 8 << 20  # bytes of memory that are read before they are stored
 _MOST_PATCHED = 256 << 20  # bytes of memory held twice while a snapshot is restored
 _UNNOTICED = 1.0  # seconds of it that need no explanation
 _FEW_FILES = 100  # a look at them takes a fraction of a millisecond
@@ -75,6 +79,10 @@ class Recorder:
         self._saved = threading.Condition()
         self.files: list[SavedFile] | None = None  # as they were last saved
         self.last: Snapshot | None = None
+        self._captured: weakref.ref[CapturedMemory] | None = None  # most recently
+        self._has_last = False  # the memory was that of `last` when it was last captured or restored
+        self._from_file = False  # the memory is not from the store, which was not looked at
+        self._left = LeftMemory(MemoryFiles(self.store.folder, session_id), sandbox)
         sandbox.before_change = self._wait_for_files
 
     # ---- taking
@@ -87,7 +95,7 @@ class Recorder:
 
     def _needs_everything(self) -> bool:
         moved = self._image_key != self._sandbox.image.key
-        return self._all or self._begun or moved or not self._last_is_there()
+        return self._all or self._begun or moved or not self._last_is_there() or not self._is_stored()
 
     def capture_at_once(self) -> Captured | None:
         """Capture the guest right after a cell, if that takes no time: without going to the sandbox's thread."""
@@ -108,6 +116,13 @@ class Recorder:
             return False
         return True
 
+    def _is_stored(self) -> bool:
+        """Whether the store has the memory that was mapped from a file: only then can a snapshot build on it."""
+        if self._from_file:
+            names = (name for names in self._table.values() for name in names if name != BASE)
+            self._from_file = not self.store.has(names)
+        return not self._from_file
+
     def files_differ(self) -> bool:
         """Whether anything in /app or /tmp may have changed since it was last saved."""
         return self.files is None or any(tree.differs() for tree in self._trees)
@@ -117,10 +132,11 @@ class Recorder:
         if files:
             self.expect_files()
         self._begun = False
+        self._captured, self._has_last = weakref.ref(memory), False
         memory.logged = (self.log.id, self.log.position)
         # Determined now, not when it is written: the next capture may come first.
         if memory.everything:
-            self._all = False
+            self._all = self._from_file = False
             self._image_key = self._sandbox.image.key
             self._split.clear()
         self._split.difference_update(number for number, _ in memory.whole)
@@ -205,7 +221,10 @@ class Recorder:
                 )
                 snapshot = commit_snapshot(self.store, take, snapshot, manifest.body())
                 self._table, self.last, self._broken = table, snapshot, False
-        except BaseException:
+                self._has_last = self._captured is not None and self._captured() is guest.memory
+        except BaseException as e:
+            if isinstance(e, OSError) and is_full(e):
+                memory_files.drop_all(self.store.folder)
             self._all = self._broken = True
             self._forget_files()  # what was written is not referenced
             if unsaved:
@@ -223,26 +242,7 @@ class Recorder:
         """The table of chunks, updated with what changed."""
         if self._broken and not memory.everything:
             raise SandboxError("the previous snapshot, which this one builds on, could not be written")
-        table = {} if memory.everything else dict(self._table)
-        for some in portions(memory.whole, _PORTION // CHUNK):
-            for number, name in put(take, some, PAGES):
-                if name is None:
-                    table.pop(number, None)
-                else:
-                    table[number] = (name,)
-        pages: dict[int, list[bytes]] = {}
-        for some in portions(memory.pages, _PORTION // PAGE):
-            for page, name in put(take, some, 1):
-                number = page // PAGES
-                known = table.get(number, ())
-                changed = pages.setdefault(number, list(known) if len(known) == PAGES else [BASE] * PAGES)
-                changed[page % PAGES] = BASE if name is None else name
-        for number, found in pages.items():
-            if all(name == BASE for name in found):
-                table.pop(number, None)
-            else:
-                table[number] = tuple(found)
-        return table
+        return updated({} if memory.everything else self._table, memory, take)
 
     @property
     def split(self) -> set[int]:
@@ -298,13 +298,12 @@ class Recorder:
         wanted = {tree: [f for f in manifest.files if f.mount == tree.mount] for tree in self._trees}
         # Check that everything is there before changing anything.
         missing = [entry for tree in self._trees if tree.mount in mounts for entry in tree.missing(wanted[tree])]
-        for name in {name for entry in missing for name in entry.chunks}:
-            self._piece(name, 0)
+        PieceReader(self.store, missing).check_all()
 
         def put_files_back() -> None:
             for tree in self._trees:
                 if tree.mount in mounts:
-                    tree.restore(wanted[tree], self._piece)
+                    tree.restore(wanted[tree], PieceReader(self.store, wanted[tree]))
 
         if img is not None:
             rest = AtRest([open_file(d) for d in manifest.descriptors], manifest.clock_ns, manifest.entry)
@@ -320,12 +319,18 @@ class Recorder:
         self._table = dict(manifest.table) if manifest.entry else {}
         self._split = {number for number, names in self._table.items() if len(names) > 1}
         self.last, self._all, self._broken, self.files = manifest.snapshot, False, False, None
-        self._begun = False
+        self._begun, self._has_last = False, bool(manifest.entry)
         self._image_key = self._sandbox.image.key
 
     def _prepare(self, memory: GuestMemory, known: bool, manifest: Manifest, img: Image) -> Callable[[], GuestMemory]:
-        """Read a snapshot's memory: only what differs from the current memory, if that is known and small enough."""
+        """A snapshot's memory, mapped or read; only what differs from the current one, if that is known and little."""
         size = manifest.snapshot.memory_bytes
+        file = self._left.find(manifest.snapshot)
+        self._from_file = file is not None
+        if file is not None:
+            mapped = GuestMemory(img.memory)
+            mapped.lay_over(file)
+            return lambda: mapped
         known = known and memory.base is img.memory and self._image_key == img.key
         if known and not (self._all or self._broken or self._begun):
             stretches, wanted, of_base = difference(self._table, manifest.table, memory.changed)
@@ -345,8 +350,15 @@ class Recorder:
         self.store.read_into(list(zip(wanted, anew.load(size, stretches), strict=True)))
         return lambda: anew
 
-    def _piece(self, name: bytes, length: int) -> bytes:
-        return bytes(length) if name == ZERO else self.store.read_chunk(name)[: length or None]
+    def leave_memory(self) -> None:
+        """Leave the memory in a file for whoever opens the session next, if the last snapshot has it. Blocks."""
+        if self.last is not None:
+            self._left.leave(self.last, has_it=self._has_last and not self._broken)
+
+    def release(self) -> None:
+        """Give the guest's memory back to the system; the last snapshot has it, and has to be restored then."""
+        self.leave_memory()
+        self._sandbox.release()
 
     def mark(self, manifest: Manifest) -> Snapshot:
         """After a restore: record it in a new snapshot, so that it survives a crash."""

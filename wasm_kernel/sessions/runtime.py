@@ -335,7 +335,7 @@ class SessionRuntime(GuestAccess):
             last = self.live.recorder.last
             if last is None:
                 return False
-            await asyncio.to_thread(sandbox.release)
+            await asyncio.to_thread(self.live.recorder.release)
             self._released = last.snapshot_id
         return True
 

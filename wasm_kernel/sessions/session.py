@@ -143,6 +143,8 @@ class LiveSession:
 
     def close(self) -> None:
         """Stop the sandbox and let others use the session."""
+        if self._recorder is not None:
+            self._recorder.leave_memory()
         self.sandbox.close()
         if self._recorder is not None:
             self._recorder.close()

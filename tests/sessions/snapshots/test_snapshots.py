@@ -7,6 +7,7 @@ import ctypes
 import mmap
 import os
 import random
+import shutil
 import stat
 import threading
 import time
@@ -681,6 +682,7 @@ def test_the_newest_is_damaged_and_an_older_one_is_restored(sessions: Opened, ro
     sandbox.close()
     for pack in set((store(root) / "packs").iterdir()) - packs:
         pack.unlink()
+    shutil.rmtree(store(root) / "memory")
     with pytest.raises(WasmKernelError):
         get_session_sandbox(session_id, workspace_root=root, resume=True)
     with pytest.raises(WasmKernelError):

@@ -21,7 +21,7 @@ from wasm_kernel.model.names import STATE_FOLDER, TASKS
 
 # Folders below the state folder that hold a folder per session, named by its id: they go with it.
 _SNAPSHOTS = "snapshots/manifests"
-BELONGINGS = (PACKAGES, "history", _SNAPSHOTS, TASKS, "snapshots/logs")
+BELONGINGS = (PACKAGES, "history", _SNAPSHOTS, TASKS, "snapshots/logs", "snapshots/memory")
 _OURS = re.compile(re.escape(METADATA_NAME) + r"\.([0-9a-f]{12}|upload-[0-9a-f]{16})\Z")
 
 

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from wasm_kernel.errors import DamagedChunk, PathRefused
@@ -76,13 +76,17 @@ class SavedTree:
         now = workspace_survey.survey(self._folder).files
         return [f for f in wanted if f.kind == "file" and not self._is_there(os.fsdecode(f.path), f, now)]
 
-    def restore(self, wanted: list[SavedFile], get: Get) -> None:
-        """Make the folder what it was. Called while no guest has it open. Without room on the disk, nothing changes."""
+    def restore(self, wanted: list[SavedFile], get: Get, *, sync: bool = True) -> None:
+        """Make the folder what it was. Called while no guest has it open. Without room on the disk, nothing changes.
+
+        ``get`` is called for the pieces in the order of `in_order`; not for those that are there. Without ``sync`` the
+        caller makes it durable.
+        """
         began = time.time_ns()
         survey = workspace_survey.survey(self._folder)
         targets = {os.fsdecode(entry.path): entry for entry in wanted}
         self._check_room(targets, survey)
-        with Folder(self._folder, backslashes=True) as folder, NewFiles() as files:
+        with Folder(self._folder, backslashes=True) as folder, NewFiles(sync=sync) as files:
             for item in sorted(folder.items(), key=lambda i: i.path, reverse=True):  # what is inside goes first
                 entry = targets.get(item.path)
                 if entry is None or entry.kind != item.kind or item.kind == "link":
@@ -132,6 +136,13 @@ def _everything(folder: Folder, survey: Survey) -> Iterator[tuple[str, bool, Ide
         yield from ((path, False, known) for path, known in sorted(survey.files.items()))
     else:  # such as folders deeper than a survey goes
         yield from ((item.path, item.kind == "folder", survey.files.get(item.path)) for item in folder.items())
+
+
+def in_order(wanted: Iterable[SavedFile]) -> Iterator[tuple[bytes, int]]:
+    """The pieces of files, each with its length, in the order in which `SavedTree.restore` wants them."""
+    for entry in sorted(wanted, key=lambda entry: os.fsdecode(entry.path)):
+        for number, name in enumerate(entry.chunks):
+            yield name, min(PIECE, entry.size - number * PIECE)
 
 
 def pieces(entry: SavedFile, get: Get) -> Iterator[bytes]:

@@ -305,6 +305,11 @@ class LiveGuest:
         memory = self.memory.capture(split, everything=everything)
         return Captured(memory, self.state.rest, self.image.key, self.state.fresh, changed)
 
+    def captured_whole(self) -> GuestMemory | None:
+        """Its memory, if the last capture, with those before it, has all of it."""
+        self.keep()
+        return self.memory if self.state.phase is Phase.KEPT and not self.memory.changed_bytes else None
+
     def _scrub(self) -> None:
         """Clear the memory that the guest has freed; all of it is kept first, in case this fails."""
         if self.instance is None or self.state.phase is not Phase.KEPT:

@@ -34,8 +34,9 @@ from collections.abc import Collection, Container, Iterable, Sequence
 from wasm_kernel.errors import BadSnapshot
 from wasm_kernel.host.runtime import page_delta, pagescan
 from wasm_kernel.host.runtime.base_memory import BaseMemory, EmptyBase
+from wasm_kernel.host.runtime.mapped_memory import MappedMemory, MemoryPart
 from wasm_kernel.host.runtime.mappings import Mappings
-from wasm_kernel.host.runtime.overlay import COPIED, ELSEWHERE, MAPPED, ZEROS, Overlay, differing
+from wasm_kernel.host.runtime.overlay import COPIED, ELSEWHERE, IN_FILE, MAPPED, ZEROS, Overlay, differing
 from wasm_kernel.host.runtime.page_keeper import VERY_LONG, PageKeeper
 from wasm_kernel.host.runtime.pages import (
     CHUNK,
@@ -81,17 +82,19 @@ class GuestMemory:
         if self.base.size:
             map_over(address, self.base.size, self.base.fd, 0)
         zeros, resting = list(overlay.stretches(ZEROS)), list(overlay.stretches(MAPPED))
+        resting += overlay.stretches(IN_FILE)
         worth_it = [(first, last) for first, last in zeros + resting if last - first >= _WORTH_MAPPING]
         most = mappings.left()
         if len(worth_it) > most:
             worth_it = heapq.nlargest(most, worth_it, key=lambda stretch: stretch[1] - stretch[0])
         mapped = {stretch for stretch in worth_it if mappings.take(address, self.size)}
         for first, last in zeros + resting:
-            at, length = first * PAGE, (last - first) * PAGE
+            at, length, state = first * PAGE, (last - first) * PAGE, overlay.states[first]
             if (first, last) in mapped:
-                map_over(address + at, length, overlay.fd, at)
-            elif overlay.states[first] == MAPPED:
-                ctypes.memmove(address + at, overlay.view + at, length)
+                in_file = overlay.file if state == IN_FILE else None
+                map_over(address + at, length, in_file.fd if in_file is not None else overlay.fd, at)
+            elif state != ZEROS:
+                ctypes.memmove(address + at, overlay.address(first), length)
             elif at < self.base.size:  # zeros: beyond the base a fresh memory has them
                 ctypes.memset(address + at, 0, length)
         for first, last in overlay.stretches(COPIED):
@@ -111,6 +114,8 @@ class GuestMemory:
         overlay, pages, changes = self._overlay, list[int](), list[bytes]()
         with overlay.lock:
             overlay.make_room(size)
+            if overlay.file is not None:
+                overlay.take_from_file(address, keeper.regions())
             self._keeps += 1
             for some, changed, undo in keeper.keep(overlay, size):
                 overlay.changing(set(some), undo)
@@ -135,6 +140,8 @@ class GuestMemory:
         self._mappings.begin()
         with self._overlay.lock:
             self._overlay.make_room(size)
+            if self._overlay.file is not None:
+                self._overlay.take_from_file(address, written)
             self._keep(address, size, written)
         self.size = size
         return True
@@ -197,7 +204,7 @@ class GuestMemory:
         """Map pages from the overlay that are the same there, or can be added without changing anything."""
         overlay = self._overlay
         for page in range(first, last):
-            if overlay.states[page] == ELSEWHERE:
+            if overlay.states[page] in (ELSEWHERE, IN_FILE):
                 memmove(overlay.view + page * PAGE, address + page * PAGE, PAGE)
             if overlay.states[page] != ZEROS:
                 overlay.states[page] = MAPPED
@@ -297,6 +304,15 @@ class GuestMemory:
         self.size = size
         return views
 
+    def lay_over(self, file: MappedMemory) -> None:
+        """Make this the memory of a file, which is mapped, and closed with this. The same."""
+        self._overlay.lay_over(file)
+        self.size = file.size
+
+    def parts(self) -> list[MemoryPart]:
+        """All that is not as in the base, as it is kept, for such a file; valid until something changes."""
+        return self._overlay.parts()
+
     @property
     def changed(self) -> set[int]:
         """Pages that may differ from what the last capture, or what was loaded or patched, said of them."""
@@ -365,22 +381,9 @@ class GuestMemory:
             overlay.make_room(size)
             self._change({page for page, _, _ in found})
             for page, lines, data in found:
-                self._replay_page(page, lines, data)
+                overlay.change_lines(page, lines, data, self.base)
         self.size = size
         self._unlogged.clear()
-
-    def _replay_page(self, page: int, lines: int, data: memoryview) -> None:
-        overlay, at = self._overlay, page * PAGE
-        if not lines and punch_hole(overlay.fd, at, PAGE):
-            overlay.states[page] = ZEROS
-            return
-        target = memoryview(buffer(overlay.view + at, PAGE)).cast("B")
-        if not lines:
-            target[:] = bytes(PAGE)
-        elif lines != page_delta.WHOLE and overlay.states[page] == ELSEWHERE:
-            target[:] = self.base.page(page) or bytes(PAGE)
-        page_delta.lay_lines(target, lines, data)
-        overlay.states[page] = MAPPED
 
     def close(self) -> None:
         """Release the overlay, unless a capture still reads it. No instance may still be attached."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import ctypes
 import itertools
 import mmap
@@ -10,19 +11,33 @@ import re
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from wasm_kernel.host.runtime import page_delta
 from wasm_kernel.host.runtime.base_memory import BaseMemory, EmptyBase
-from wasm_kernel.host.runtime.pages import CHUNK, PAGE, PROT_RW, Span, differ, map_file, unmap
+from wasm_kernel.host.runtime.mapped_memory import MappedMemory, MemoryPart
+from wasm_kernel.host.runtime.pages import (
+    CHUNK,
+    PAGE,
+    PROT_RW,
+    Span,
+    buffer,
+    differ,
+    map_file,
+    punch_hole,
+    unmap,
+    write_memory,
+)
 
 # What an overlay knows of a page.
 ELSEWHERE = 0  # not in it
 COPIED = 1  # in it, and private in the live memory
 MAPPED = 2  # in it, and mapped from it
 ZEROS = 3  # the same, and a hole: reading it there would fill it
+IN_FILE = 4  # not in it but in `Overlay.file`, from which the guest went on, and mapped from there
 _ZERO_PAGE = bytes(PAGE)
+_IN_FILE_PAGES = re.compile(b"\\x%02x+" % IN_FILE, re.DOTALL)
 _MOST_PAGES = 1 << 20  # of a memory
 
 
@@ -63,6 +78,8 @@ class Overlay:
         self.readers: weakref.WeakSet[PageReader] = weakref.WeakSet()
         self.moment = 0  # how often pages changed
         self._changes: list[_Change] = []  # that somebody may have to undo, the oldest first
+        self.file: MappedMemory | None = None  # has the pages that are `IN_FILE`
+        self._in_file: list[Span] = []  # where those are, or were
 
     def changing(self, pages: set[int], undo: bytes = b"") -> None:
         """These pages are about to change. ``undo``: what undoes that, if it is known; `lock` is held."""
@@ -114,7 +131,7 @@ class Overlay:
     def has(self, first: int, count: int) -> bool:
         """Whether all of these pages can be read from it."""
         states = self.states[first : first + count]
-        return len(states) == count and ELSEWHERE not in states and ZEROS not in states
+        return len(states) == count and not any(state in states for state in (ELSEWHERE, ZEROS, IN_FILE))
 
     def are_zeros(self, pages: range) -> bool:
         """Whether these pages are known to hold nothing but zeros."""
@@ -125,13 +142,71 @@ class Overlay:
         state = self.states[page] if page < len(self.states) else ELSEWHERE
         if state == ZEROS:
             return _ZERO_PAGE
-        return ctypes.string_at(self.view + page * PAGE, PAGE) if state else None
+        return ctypes.string_at(self.address(page), PAGE) if state else None
+
+    def address(self, page: int) -> int:
+        """Where a page that is in it, or in its file, can be read."""
+        in_file = self.file is not None and self.states[page] == IN_FILE
+        return (self.file.view if self.file is not None and in_file else self.view) + page * PAGE
+
+    def change_lines(self, page: int, lines: int, data: memoryview, base: BaseMemory | EmptyBase) -> None:
+        """Change a page as an entry of a delta says (`page_delta`): what it does not name is as it was."""
+        at = page * PAGE
+        if not lines and punch_hole(self.fd, at, PAGE):
+            self.states[page] = ZEROS
+            return
+        target = memoryview(buffer(self.view + at, PAGE)).cast("B")
+        if not lines:
+            target[:] = _ZERO_PAGE
+        elif lines != page_delta.WHOLE and self.states[page] in (ELSEWHERE, IN_FILE):
+            target[:] = self.page(page) or base.page(page) or _ZERO_PAGE
+        page_delta.lay_lines(target, lines, data)
+        self.states[page] = MAPPED
 
     def stretches(self, state: int, *, other: bool = False) -> Iterator[Span]:
         """Stretches of pages in a state, or in any other, as [first, last) numbers."""
         pattern = b"[^\\x%02x]+" % state if other else b"\\x%02x+" % state
         for match in re.finditer(pattern, self.states, re.DOTALL):
             yield match.span()
+
+    # ---- the file that a guest went on from
+
+    def lay_over(self, file: MappedMemory) -> None:
+        """Begin with the memory of a file, which is this overlay's from now on."""
+        self.make_room(file.size)
+        self.file, self._in_file = file, file.long
+        for spans, state in ((file.zeros, ZEROS), (file.long, IN_FILE)):
+            for first, last in spans:
+                self.states[first:last] = bytes([state]) * (last - first)
+        for first, last, address in file.short:
+            write_memory(self.fd, address, (last - first) * PAGE, first * PAGE)
+            self.states[first:last] = bytes([MAPPED]) * (last - first)
+
+    def take_from_file(self, address: int, written: Sequence[Span]) -> None:
+        """Have what is only in the file of what was written to a live memory there: it will be compared with that.
+
+        ``written``: spans of addresses, in ascending order. `lock` is held.
+        """
+        starts = [(start - address) // PAGE for start, _ in written]
+        ends = [(end - address) // PAGE for _, end in written]
+        taken = False
+        assert self.file is not None
+        for first, last in self._in_file:
+            for n in range(bisect.bisect_right(ends, first), bisect.bisect_left(starts, last)):
+                at, until = max(first, starts[n]), min(last, ends[n])
+                for match in re.finditer(_IN_FILE_PAGES, self.states[at:until]):
+                    start, end = at + match.start(), at + match.end()
+                    write_memory(self.fd, self.file.view + start * PAGE, (end - start) * PAGE, start * PAGE)
+                    self.states[start:end] = bytes([MAPPED]) * (end - start)
+                    taken = True
+        if taken:
+            self._in_file = list(self.stretches(IN_FILE))
+
+    def parts(self) -> list[MemoryPart]:
+        """Everything in it and in its file, for a file."""
+        kinds = {ZEROS: False, COPIED: True, MAPPED: True, IN_FILE: True}
+        spans = [(span, has) for kind, has in kinds.items() for span in self.stretches(kind)]
+        return sorted((first, last, self.address(first) if has else 0) for (first, last), has in spans)
 
     def _unmap(self) -> None:
         if self.size:
@@ -143,6 +218,8 @@ class Overlay:
         self._unmap()
         if self.fd >= 0:
             os.close(self.fd)
+        if self.file is not None:
+            self.file.close()
 
 
 def differing(overlay: Overlay, base: BaseMemory | EmptyBase, address: int, size: int) -> Iterator[Span]:
@@ -156,7 +233,7 @@ def differing(overlay: Overlay, base: BaseMemory | EmptyBase, address: int, size
         for page in range(start, end, PAGE):
             live = address + page
             if page // PAGE < len(states) and states[page // PAGE]:
-                same = not differ(live, overlay.view + page, PAGE)
+                same = not differ(live, overlay.address(page // PAGE), PAGE)
             elif page < base.size:
                 same = not differ(live, base.view + page, PAGE)
             else:

@@ -17,7 +17,7 @@ from wasm_kernel.host.runtime.guest_image import GuestImage
 from wasm_kernel.host.runtime.instance import AtRest
 from wasm_kernel.host.runtime.job_thread import Deliver, Job, JobThread, OnInput
 from wasm_kernel.host.runtime.live_guest import Captured, LiveGuest, Prepare, TurnDelta
-from wasm_kernel.host.runtime.memory import CapturedMemory
+from wasm_kernel.host.runtime.memory import CapturedMemory, GuestMemory
 from wasm_kernel.host.runtime.output_buffer import OnEvent, OutputBuffer
 from wasm_kernel.host.runtime.pages import give_back
 from wasm_kernel.model.outcome import SandboxResult
@@ -161,6 +161,16 @@ class Sandbox:
         """The same with ``scrub``; waits for it."""
         captured: Captured = self._thread.wait(lambda: self._guest.captured(split, everything, lambda: False, True))
         return captured
+
+    def with_captured_memory(self, work: Callable[[GuestMemory], None]) -> None:
+        """Let ``work`` read the memory, unless it has changed since it was captured or restored."""
+
+        def when_unchanged() -> None:
+            memory = self._guest.captured_whole()
+            if memory is not None:
+                work(memory)
+
+        self._thread.wait(when_unchanged)
 
     def restore(
         self, img: GuestImage, prepare: Prepare, rest: AtRest, *, files: Callable[[], None], reseed: bool

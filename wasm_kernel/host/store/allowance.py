@@ -9,21 +9,25 @@ from typing import NoReturn
 
 from wasm_kernel.errors import NotAllowed
 from wasm_kernel.host import administrator
+from wasm_kernel.host.store import memory_files
 from wasm_kernel.host.store.collect import file_bytes
 from wasm_kernel.model.administrator import Rules
 from wasm_kernel.model.units import format_size
 
 
-@dataclass(frozen=True)
+@dataclass
 class Allowance:
-    """What may still be added to a store that holds ``stored`` bytes."""
+    """What may still be added to a store, in this folder, that holds ``stored`` bytes."""
 
     rules: Rules
     stored: int = 0
+    store: Path | None = None
 
     def check_bytes(self, more: int) -> None:
         """`NotAllowed` if so many more bytes are too many."""
         most = self.rules.snapshot_bytes
+        if most is not None and self.stored + more > most and self.store is not None:
+            self.stored -= memory_files.drop_all(self.store)  # what is there twice is no reason to refuse anything
         if most is not None and self.stored + more > most:
             self._refuse("snapshot_bytes", f"{format_size(most)} of snapshots")
 
@@ -42,12 +46,12 @@ class Allowance:
 
 
 def stored_bytes(store: Path) -> int:
-    """Bytes of chunks, manifests and logs of cells on the disk, in a store's folder."""
+    """Bytes of chunks, manifests, logs of cells and memories on the disk, in a store's folder."""
     folders = [store / "packs", *(store / "manifests").glob("*"), *(store / "logs").glob("*")]
-    return sum(file_bytes(folder) for folder in folders)
+    return sum(file_bytes(folder) for folder in folders) + memory_files.total_bytes(store)
 
 
 def allowance(store: Path) -> Allowance:
     """What may be added to the store in a folder. It is measured only if there is a bound."""
     rules = administrator.rules()
-    return Allowance(rules, stored_bytes(store) if rules.snapshot_bytes is not None else 0)
+    return Allowance(rules, stored_bytes(store) if rules.snapshot_bytes is not None else 0, store)

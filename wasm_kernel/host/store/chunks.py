@@ -118,6 +118,12 @@ class ChunkStore:
             return self._search([name])[name]
         return found[1]
 
+    def has(self, names: Iterable[bytes]) -> bool:
+        """Whether chunks are in packs that are there; they are not read."""
+        wanted = set(names) - {ZERO}
+        places = self._index.locate(wanted)
+        return len(places) == len(wanted) and {p.pack for p in places.values()} <= set(packs.pack_names(self._packs))
+
     def _read(self, jobs: Sequence[ChunkRead]) -> list[bytes]:
         """Read what fits its view; the names of the others."""
         failed = [job.name for job in jobs if job.place.raw != len(job.target)]
@@ -204,7 +210,7 @@ class ChunkStore:
             return collect.verify(self.folder, self._index, chunks_of, on_progress or (lambda done, total: None))
 
     def stored_bytes(self) -> int:
-        """Bytes of chunks, manifests and logs of cells on the disk."""
+        """Bytes of chunks, manifests, logs of cells and memories on the disk."""
         return stored_bytes(self.folder)
 
     @contextlib.contextmanager

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from wasm_kernel.errors import BadManifest, WasmKernelError
 from wasm_kernel.host.durable import sync_folder
-from wasm_kernel.host.store import manifests, packs
+from wasm_kernel.host.store import manifests, memory_files, packs
 from wasm_kernel.host.store.chunk_index import ChunkIndex
 from wasm_kernel.host.store.manifests import NewerManifest
 from wasm_kernel.host.store.packs import HASH, ZERO, BadPack, PackWriter, Place
@@ -97,6 +97,7 @@ class _Collection:
         self._rewrite(owned)
         self._remove_damaged()
         self._done.freed = max(0, before - file_bytes(self._packs))
+        memory_files.sweep(self._folder)
         return self._done
 
     def _mark(self, chunks_of: ChunksOf) -> set[bytes]:

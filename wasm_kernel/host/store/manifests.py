@@ -67,12 +67,13 @@ class NewManifest:
 
     def publish(self) -> None:
         """Make it visible, whole and lasting; FileExistsError if there is one of that name that it does not replace."""
-        with _locked(self._group) as folder:
+        with _locked(self._group, synced=False) as folder:
             self._refuse_existing()
             self._file.publish(self._name, folder=folder)
             self._file.discard()
             try:
                 os.fsync(folder)
+                sync_folder(self._group.parent)  # it may be new
             except OSError:
                 if not self._replaces:  # either of the two is right, so one of them stays
                     os.unlink(self._name, dir_fd=folder)
@@ -192,12 +193,13 @@ def _head_sum(front: bytes, head: bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def _locked(group: Path) -> Iterator[int]:
+def _locked(group: Path, *, synced: bool = True) -> Iterator[int]:
     """A group's folder, made if needed, in which nobody else adds or removes meanwhile."""
     while True:
         try:
             group.mkdir(mode=0o700)
-            sync_folder(group.parent)
+            if synced:
+                sync_folder(group.parent)
         except FileExistsError:
             pass
         try:

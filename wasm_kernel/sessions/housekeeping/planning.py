@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from wasm_kernel.host.disk import locks, tombstones
+from wasm_kernel.host.store import memory_files
 from wasm_kernel.model.records import BadRecord, is_uuid, parse_time
 from wasm_kernel.model.retention import Decision, Plan, RetentionPolicy, plan, plan_asked_for
 from wasm_kernel.model.snapshot_retention import SnapshotRetention, plan_snapshots
@@ -172,7 +173,7 @@ def _doomed(
     judged = [s for s in list_snapshots(root, session_id) if s.session_id not in spared]
     if session_id is None:
         with contextlib.closing(snapshot_store(root)) as store:
-            total = store.stored_bytes() - going_bytes
+            total = store.stored_bytes() - memory_files.total_bytes(store.folder) - going_bytes
     else:
         total = sum(s.stored_bytes for s in judged)
     return plan_snapshots(judged, policy, datetime.now(UTC), total)

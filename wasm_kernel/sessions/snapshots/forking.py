@@ -15,9 +15,10 @@ from wasm_kernel.model.snapshots import Manifest, parse_manifest
 from wasm_kernel.sessions import catalog
 from wasm_kernel.sessions.inventory import existing_root
 from wasm_kernel.sessions.log import SandboxLogger
+from wasm_kernel.sessions.piece_reader import PieceReader
 from wasm_kernel.sessions.recorder import snapshot_store
 from wasm_kernel.sessions.snapshot_commit import commit_snapshot
-from wasm_kernel.sessions.snapshots.reading import AnyRoot, piece_of, session_of_snapshot
+from wasm_kernel.sessions.snapshots.reading import AnyRoot, session_of_snapshot
 from wasm_kernel.sessions.snapshots.space import make_room
 from wasm_kernel.sessions.snapshots.taking import create_snapshot
 
@@ -88,7 +89,7 @@ def new_session(
         commit_snapshot(store, take, first, body)
         try:
             with catalog.staged_session(root, session_id, extra, logger) as folder:
-                SavedTree("app", folder).restore(files, lambda name, length: piece_of(store, name, length))
+                SavedTree("app", folder).restore(files, PieceReader(store, files), sync=False)  # all of it at the end
         except BaseException:
             store.remove_manifest(session_id, first.snapshot_id)
             raise

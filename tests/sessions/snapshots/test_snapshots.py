@@ -295,7 +295,7 @@ def test_tmp_and_open_files_in_it_come_back_when_a_session_is_opened_again(sessi
 def test_a_reset_between_two_snapshots(sessions: Opened, root: Path) -> None:
     """What was in memory before the reset is not laid over the memory after it."""
     session_id, sandbox = sessions.create()
-    say(sandbox, "data = [bytes([n]) * 70_000 for n in range(200)]; x = 1")
+    say(sandbox, "data = [bytes([n % 256]) * 70_000 for n in range(1000)]; x = 1")
     first = create_snapshot(session_id, root)
     live = open_sessions.live_session(session_id, root)
     assert live is not None

@@ -23,6 +23,7 @@ INSIDE = {
     "BadFrame": "of the wire: the guest is told, or ends",
     "BadModule": "the build of the image ends with what is wrong with the runtime",
     "UnfitKernels": "the build turns it into ImageError",
+    "UnusableMemory": "the memory is read from the store instead",
     "BadNumber": "the same: a number in the runtime",
     "BadRequest": "the side panel's answer",
     "BadPack": "the store makes a DamagedChunk of it",

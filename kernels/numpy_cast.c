@@ -30,10 +30,12 @@
     return 0;                                                                                        \
   }
 
+// 0 or 1, without a comparison: clang would widen its mask in many steps.
+#define TRUTH(X) (u8)((u16)((X) + 255) >> 8)
 CAST(bool, i32, u8, i32, x != 0)
 CAST(bool, i64, u8, i64, x != 0)
-CAST(bool, f32, u8, f32, x < 1 ? x : 1)
-CAST(bool, f64, u8, f64, x < 1 ? x : 1)
+CAST(bool, f32, u8, f32, TRUTH(x))
+CAST(bool, f64, u8, f64, TRUTH(x))
 CAST(u8, i32, u8, i32, x)
 CAST(u8, i64, u8, i64, x)
 CAST(u8, f32, u8, f32, x)

@@ -1,8 +1,9 @@
 // Integers floor-divided by one number: numpy's loop divides one by one, and a vector has no integer division.
 //
-// A quotient that is no integer is at least 1/|y| away from the next one, and the float quotient is off by less than
-// |x/y| / 2**24 (f32) or 2**53 (f64): for |x| below 2**22 and 2**51 its floor is exact. Division by 0 sets a status and
-// the lowest number divided by -1 overflows; both are the original's.
+// The floor of x / y is that of (x + 0.5) / y (x - 0.5 for a negative y), which is at least 0.5 / |y| away from any integer.
+// Multiplying by 1 / y as a float is off by less than |x + 0.5| / |y| / 2**22 (f32) or 2**51 (f64), so that its floor is exact
+// for |x| below 2**21 and 2**50. Division by 0 sets a status and the lowest number divided by -1 overflows; both are the
+// original's.
 #include "numpy_loops.h"
 
 #define FLOOR_DIVIDE(T, WIDE, FLOAT, FLOOR)                                               \
@@ -14,8 +15,8 @@
       ORIGINAL(T##_floor_divide);                                                         \
       return;                                                                             \
     }                                                                                     \
-    FLOAT divisor = y;                                                                    \
-    EACH(i, n) { FLOAT x = a[i]; out[i] = (T)(WIDE)FLOOR(x / divisor); }                  \
+    FLOAT reciprocal = (FLOAT)1 / y, half = y < 0 ? -0.5 : 0.5;                           \
+    EACH(i, n) { FLOAT x = a[i]; out[i] = (T)(WIDE)FLOOR((x + half) * reciprocal); }      \
   }
 FLOOR_DIVIDE(i8, i32, f32, __builtin_floorf)
 FLOOR_DIVIDE(u8, i32, f32, __builtin_floorf)
@@ -25,7 +26,7 @@ FLOOR_DIVIDE(i32, i32, f64, __builtin_floor)
 FLOOR_DIVIDE(u32, u32, f64, __builtin_floor)
 
 // WebAssembly converts no vectors between i64 and f64, but adding 1.5 * 2**52 does, for numbers below 2**51.
-#define LIMIT (INT64_C(1) << 51)
+#define LIMIT (INT64_C(1) << 50)
 #define SHIFTED 6755399441055744.0               // 1.5 * 2**52, whose bits are:
 #define SHIFTED_BITS INT64_C(0x4338000000000000)
 
@@ -43,20 +44,20 @@ DECLARE(i64_floor_divide) {
     return;
   }
   u32 i = 0;
-  v128_t bits = wasm_i64x2_const_splat(SHIFTED_BITS), shifted = wasm_f64x2_const_splat(SHIFTED), divisor = wasm_f64x2_splat(y);
-  v128_t limit = wasm_i64x2_const_splat(LIMIT);
+  v128_t bits = wasm_i64x2_const_splat(SHIFTED_BITS), shifted = wasm_f64x2_const_splat(SHIFTED), half = wasm_f64x2_splat(y < 0 ? -0.5 : 0.5);
+  v128_t limit = wasm_i64x2_const_splat(LIMIT), reciprocal = wasm_f64x2_splat(1.0 / y);
   if (-LIMIT < y && y < LIMIT)
     for (; n - i >= 8; i += 8) {
       v128_t beyond = wasm_i64x2_const_splat(0);
       _Pragma("clang loop unroll(full)") for (int k = 0; k < 8; k += 2)
-        beyond = wasm_v128_or(beyond, wasm_u64x2_shr(wasm_i64x2_add(LOAD(a + i + k), limit), 52));
+        beyond = wasm_v128_or(beyond, wasm_u64x2_shr(wasm_i64x2_add(LOAD(a + i + k), limit), 51));
       if (wasm_v128_any_true(beyond)) {
         for (int k = 0; k < 8; k++) out[i + k] = floor_quotient(a[i + k], y);
         continue;
       }
       _Pragma("clang loop unroll(full)") for (int k = 0; k < 8; k += 2) {
         v128_t x = wasm_f64x2_sub(wasm_i64x2_add(LOAD(a + i + k), bits), shifted);
-        v128_t quotient = wasm_f64x2_floor(wasm_f64x2_div(x, divisor));
+        v128_t quotient = wasm_f64x2_floor(wasm_f64x2_mul(wasm_f64x2_add(x, half), reciprocal));
         STORE(out + i + k, wasm_i64x2_sub(wasm_f64x2_add(quotient, shifted), bits));
       }
     }

@@ -29,9 +29,9 @@ typedef double f64;
   _Pragma("clang loop vectorize(assume_safety) interleave_count(4)")  \
   for (u32 I = (START); I < (u32)(END); I++)  // unsigned: clang then folds offsets into addresses
 #define EACH(I, N) EACH_UNTIL(I, 0, N)
-// For reductions, whose accumulators go to memory at every loop head: two of them, and more steps between two heads.
+// For reductions, whose accumulators go to memory at every loop head: as many of them, but more steps between two heads.
 #define REDUCE(I, START, END)                                                         \
-  _Pragma("clang loop vectorize(enable) interleave_count(2) unroll_count(8)")         \
+  _Pragma("clang loop vectorize(enable) interleave_count(4) unroll_count(4)")         \
   for (u32 I = (START); I < (u32)(END); I++)
 
 // numpy's own. The runtime keeps the floating-point status in a variable, and some loops clear it as they end.

@@ -61,7 +61,7 @@ def _kernels() -> Iterator[tuple[str, list[str]]]:
         yield f"i{size}_absolute", [f"{name}_absolute" for name in _LOOPS[f"i{size}"]]
     by_type = dict.fromkeys(_INTEGERS, (*_ORDER, *_EXTREMES, "right_shift"))
     by_type |= dict.fromkeys(("f32", "f64"), (*_ARITHMETIC, *_EQUALITY, *_ORDER, *_EXTREMES, *_FLOAT))
-    by_type |= {kind: ("add", "subtract", "multiply") for kind in ("c64", "c128")}
+    by_type |= dict.fromkeys(("c64", "c128"), ("add", "subtract", "multiply"))
     by_type |= {"bool": (*_EQUALITY, *_ORDER, *_BOOLEAN)}
     for kind, operations in by_type.items():
         for operation in operations:

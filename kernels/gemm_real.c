@@ -1,46 +1,17 @@
 // The inner loops of real matrix products: OpenBLAS' dgemm_kernel and sgemm_kernel, C += alpha * A * B for packed blocks.
-//
-// OpenBLAS was built for 2x2 tiles without SIMD. A is packed in panels of 2 rows and B in panels of 2 columns, k by k; an odd
-// row or column at the end is a panel of its own. Larger tiles are made of several panels: 4x4 doubles, 8x4 floats.
-// Every element is the sum of its products in the order of k, each product and each sum rounded, as the definition has it.
-//
-// A vector of A is multiplied with a vector of B in all its rotations, which needs fewer loads than one number of B at a time.
-// So a sum holds elements of several columns, and only in the end they are put in order.
-#include "kernels.h"
-
-#define STEPS 16  // of k between two epoch checks, at which wasmtime keeps all sums in memory
+// gemm_tiles.h says how. Tiles have 4x4 doubles or 8x4 floats; the original's have 2x2 and no SIMD.
+#include "gemm_tiles.h"
 
 // ---- double
 
-// Panels a of 2 rows and b of 2 columns: straight[a][b] = C(0,0) C(1,1), crossed[a][b] = C(0,1) C(1,0).
 INLINE void tile_f64(const int a_panels, const int b_panels, index_t k, v128_t alpha, const double *a, const double *b,
                      double *c, index_t ldc) {
-  v128_t straight[2][2], crossed[2][2];
-  UNROLL for (int i = 0; i < 4; i++) straight[i / 2][i % 2] = crossed[i / 2][i % 2] = wasm_f64x2_const_splat(0);
-  const double *a_at[2] = {a, a + 2 * k}, *b_at[2] = {b, b + 2 * k};
-  for (index_t left = k; left > 0;) {
-    UNROLL for (int step = 0; step < STEPS; step++) {
-      v128_t x[2];
-      UNROLL for (int i = 0; i < a_panels; i++) x[i] = LOAD(a_at[i] + 2 * step);
-      UNROLL for (int j = 0; j < b_panels; j++) {
-        v128_t y = LOAD(b_at[j] + 2 * step), swapped = wasm_i64x2_shuffle(y, y, 1, 0);
-        UNROLL for (int i = 0; i < a_panels; i++) {
-          straight[i][j] = MULTIPLY_ADD_F64(x[i], y, straight[i][j]);
-          crossed[i][j] = MULTIPLY_ADD_F64(x[i], swapped, crossed[i][j]);
-        }
-      }
-      if (--left == 0) goto done;
-    }
-    UNROLL for (int i = 0; i < 2; i++) a_at[i] += 2 * STEPS, b_at[i] += 2 * STEPS;
-  }
-done:
+  sums_f64 sums = sum_f64(a_panels, b_panels, k, a, a + 2 * k, 2, b, b + 2 * k, 2);
   UNROLL for (int j = 0; j < b_panels; j++) {
     UNROLL for (int i = 0; i < a_panels; i++) {
       double *first = c + 2 * i + 2 * j * ldc, *second = first + ldc;
-      v128_t one = wasm_i64x2_shuffle(straight[i][j], crossed[i][j], 0, 3);
-      v128_t two = wasm_i64x2_shuffle(crossed[i][j], straight[i][j], 0, 3);
-      STORE(first, MULTIPLY_ADD_F64(one, alpha, LOAD(first)));
-      STORE(second, MULTIPLY_ADD_F64(two, alpha, LOAD(second)));
+      STORE(first, MULTIPLY_ADD_F64(first_column(&sums, i, j), alpha, LOAD(first)));
+      STORE(second, MULTIPLY_ADD_F64(second_column(&sums, i, j), alpha, LOAD(second)));
     }
   }
 }
@@ -81,22 +52,15 @@ INLINE v128_t two_panels(const float *first, const float *second) {
   return wasm_v128_load64_lane(second, wasm_v128_load64_zero(first), 1);
 }
 
-// 4 or 8 rows with 4 columns. Of sum q, element i belongs to row i and column i ^ q.
+// 4 or 8 rows with 4 columns.
 INLINE void tile_f32(const int vectors, index_t k, v128_t alpha, const float *a, const float *b, float *c, index_t ldc) {
-  v128_t sum[2][4];
-  UNROLL for (int i = 0; i < 8; i++) sum[i / 4][i % 4] = wasm_f32x4_const_splat(0);
+  sums_f32 sums = no_sums_f32();
   const float *a_at[4] = {a, a + 2 * k, a + 4 * k, a + 6 * k}, *b_at[2] = {b, b + 2 * k};
   for (index_t left = k; left > 0;) {
     UNROLL for (int step = 0; step < STEPS; step++) {
       v128_t y = two_panels(b_at[0] + 2 * step, b_at[1] + 2 * step);
-      v128_t y1 = wasm_i32x4_shuffle(y, y, 1, 0, 3, 2), y2 = wasm_i32x4_shuffle(y, y, 2, 3, 0, 1),
-             y3 = wasm_i32x4_shuffle(y, y, 3, 2, 1, 0);
       UNROLL for (int i = 0; i < vectors; i++) {
-        v128_t x = two_panels(a_at[2 * i] + 2 * step, a_at[2 * i + 1] + 2 * step);
-        sum[i][0] = MULTIPLY_ADD_F32(x, y, sum[i][0]);
-        sum[i][1] = MULTIPLY_ADD_F32(x, y1, sum[i][1]);
-        sum[i][2] = MULTIPLY_ADD_F32(x, y2, sum[i][2]);
-        sum[i][3] = MULTIPLY_ADD_F32(x, y3, sum[i][3]);
+        add_step_f32(&sums, i, two_panels(a_at[2 * i] + 2 * step, a_at[2 * i + 1] + 2 * step), y);
       }
       if (--left == 0) goto done;
     }
@@ -105,13 +69,12 @@ INLINE void tile_f32(const int vectors, index_t k, v128_t alpha, const float *a,
   }
 done:
   UNROLL for (int i = 0; i < vectors; i++) {
-    v128_t even01 = wasm_i32x4_shuffle(sum[i][0], sum[i][1], 0, 5, 2, 7);  // rows 0 and 2 of column 0 are in sums 0 and 2
-    v128_t odd01 = wasm_i32x4_shuffle(sum[i][1], sum[i][0], 0, 5, 2, 7);
-    v128_t even23 = wasm_i32x4_shuffle(sum[i][2], sum[i][3], 0, 5, 2, 7);
-    v128_t odd23 = wasm_i32x4_shuffle(sum[i][3], sum[i][2], 0, 5, 2, 7);
+    const v128_t *by = sums.by[i];  // element r of column c is in by[r ^ c]
+    v128_t even_first = wasm_i32x4_shuffle(by[0], by[1], 0, 5, 2, 7), odd_first = wasm_i32x4_shuffle(by[1], by[0], 0, 5, 2, 7);
+    v128_t even_last = wasm_i32x4_shuffle(by[2], by[3], 0, 5, 2, 7), odd_last = wasm_i32x4_shuffle(by[3], by[2], 0, 5, 2, 7);
     v128_t column[4] = {
-        wasm_i64x2_shuffle(even01, even23, 0, 3), wasm_i64x2_shuffle(odd01, odd23, 0, 3),
-        wasm_i64x2_shuffle(even23, even01, 0, 3), wasm_i64x2_shuffle(odd23, odd01, 0, 3)};
+        wasm_i64x2_shuffle(even_first, even_last, 0, 3), wasm_i64x2_shuffle(odd_first, odd_last, 0, 3),
+        wasm_i64x2_shuffle(even_last, even_first, 0, 3), wasm_i64x2_shuffle(odd_last, odd_first, 0, 3)};
     UNROLL for (int j = 0; j < 4; j++) {
       float *at = c + 4 * i + j * ldc;
       STORE(at, MULTIPLY_ADD_F32(column[j], alpha, LOAD(at)));

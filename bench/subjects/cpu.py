@@ -6,10 +6,14 @@ import statistics
 from collections.abc import Callable, Mapping
 
 from bench.native import ONE_THREAD, Worker
-from bench.programs import PROGRAMS, Program
+from bench.numeric_programs import NUMERIC_PROGRAMS
+from bench.programs import PROGRAMS as SPREAD
+from bench.programs import Program
 from bench.report import Section, milliseconds, number
 from bench.rounds import Samples, rotated
 from bench.setting import Setting, succeed
+
+PROGRAMS = (*SPREAD, *NUMERIC_PROGRAMS)
 
 # Runs on both sides. The result is printed for the guest and left in `result` for the native worker.
 _TIMER = """

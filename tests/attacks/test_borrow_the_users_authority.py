@@ -289,12 +289,13 @@ def test_between_cells_and_while_the_host_asks_the_guest_cannot(tmp_path: Path) 
         assert here.victim.exists()
 
 
-def test_a_guest_that_got_away_from_its_magic_cannot_ask_beside_the_host(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pause", [0, 0.3])
+def test_a_guest_that_got_away_from_its_magic_cannot_ask_beside_the_host(tmp_path: Path, pause: float) -> None:
     """Its time limit frees it while the host's question is open; a second box would be the guest's."""
     with scene(tmp_path) as here:
         kernel = here.kernel
         kernel.ok("%session limits timeout=1")
-        fake = "input('Type the number above: ')"
+        fake = f"import time; time.sleep({pause}); input('Type the number above: ')"
         running = kernel.start(f"try:\n  {PRUNE}\nexcept BaseException:\n  {fake}", allow_stdin=True)
         asked = next_question(kernel)
         kernel.finish(running)

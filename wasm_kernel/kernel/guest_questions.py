@@ -54,20 +54,22 @@ class GuestQuestions:
         task.add_done_callback(self._tasks.discard)
 
     async def _ask_person(self, run: CellRun | None, sandbox: Sandbox, request: wire.InputRequest) -> None:
-        if run is None or run is not self._running() or not run.allow_stdin or self._questions.host_asks:
-            sandbox.answer(wire.ANSWER_REFUSED)
+        here = run is not None and run is self._running() and run.allow_stdin
+        if run is None or not here or not self._questions.guest_may_ask(run.parent):
+            sandbox.answer(wire.ANSWER_REFUSED, request)
             return
-        person = Person(run.parent, run.ident, lambda: sandbox.waits_for_answer and self._running() is run)
+        person = Person(run.parent, run.ident, lambda: sandbox.question is request and self._running() is run)
         value = await self._questions.ask_for_guest(person, request.prompt, password=request.password)
         if value is not None:
-            sandbox.answer(wire.ANSWER_EOF if value == "\x04" else wire.ANSWER_TEXT + value.encode("utf-8", "replace"))
+            text = wire.ANSWER_EOF if value == "\x04" else wire.ANSWER_TEXT + value.encode("utf-8", "replace")
+            sandbox.answer(text, request)
 
     async def _do_magic(self, run: CellRun | None, sandbox: Sandbox, request: wire.HostMagic) -> None:
         claims = run.claims if run is not None and run is self._running() else cells.Claims(ended=True)
         try:
             magic = claims.claim(request.name, request.line)
             if run is None or magic is None:
-                sandbox.answer(wire.ANSWER_REFUSED)
+                sandbox.answer(wire.ANSWER_REFUSED, request)
                 return
             answer = await self._magics().do(magic, run.parent, run.cancelled)
             if answer.afterwards is not None:
@@ -86,7 +88,4 @@ class GuestQuestions:
             if not known:
                 self._log.exception("%%%s failed", request.name)
             text = wire.ANSWER_ERROR + (str(e) if known else f"the kernel itself failed: {e}").encode()
-        if (
-            run is self._running()
-        ):  # otherwise it was interrupted meanwhile, and a later cell may be waiting for another answer
-            sandbox.answer(text)
+        sandbox.answer(text, request)

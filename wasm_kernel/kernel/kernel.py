@@ -204,10 +204,11 @@ class WasmKernel(MessageLoop):
         """Return only if the running cell may do something beyond its session; ask the person if needed."""
         run, runtime = self._running, self.current.runtime
         alone = run is not None and run.cell.only_magics  # otherwise the guest is waiting for the answer to its magic
+        magic = runtime.sandbox.question if runtime is not None else None
 
         def waits() -> bool:
             here = self._running is run and run is not None and not run.cancelled.is_set()
-            return here and (alone or (runtime is not None and runtime.sandbox.waits_for_answer))
+            return here and (alone or (runtime is not None and magic is not None and runtime.sandbox.question is magic))
 
         person = None
         if run is not None and run.allow_stdin and not run.silent:

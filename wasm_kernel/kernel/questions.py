@@ -2,7 +2,8 @@
 
 Only one is open at a time. An answer counts only for its own question: one that arrived before the question was sent is
 discarded, and so is one that names another question. JupyterLab names the question; clients built on jupyter_client do
-not, but they drop what was typed for a question that has since been replaced. While the host asks, the guest cannot.
+not, but they drop what was typed for a question that has since been replaced. While the host asks, the guest cannot;
+nor can it in the rest of a cell that got away from the host's question, because the person may still see that one.
 """
 
 from __future__ import annotations
@@ -53,11 +54,16 @@ class Questions:
         self._open = ""
         self.guest_has_asked = False
         self._asked_by_host: Person | None = None
+        self._unanswered_in = ""  # the last cell in which the host asked and nobody answered
 
     @property
     def host_asks(self) -> bool:
-        """Whether a question of the host's is open, so that the guest's must be refused."""
+        """Whether a question of the host's is open."""
         return self._asked_by_host is not None and self._asked_by_host.waits()
+
+    def guest_may_ask(self, request: Message) -> bool:
+        """Whether the guest may ask something in a cell, by its execute_request."""
+        return not self.host_asks and request["header"]["msg_id"] != self._unanswered_in
 
     async def ask_for_guest(self, person: Person, prompt: str, *, password: bool) -> str | None:
         """What the person typed for the guest; None: the cell has stopped waiting."""
@@ -68,9 +74,12 @@ class Questions:
         """What the person typed for the host; None: the cell has stopped waiting, or another question is open."""
         if self.host_asks:
             return None
-        self._asked_by_host = person
+        self._asked_by_host, self._unanswered_in = person, person.request["header"]["msg_id"]
         try:
-            return await self._ask(person, prompt, password=False)
+            answer = await self._ask(person, prompt, password=False)
+            if answer is not None:
+                self._unanswered_in = ""
+            return answer
         finally:
             if self._asked_by_host is person:  # otherwise its cell was interrupted, and another one asks already
                 self._asked_by_host = None

@@ -55,7 +55,9 @@ class GuestAccess:
         self.on_question: OnQuestion = self._refuse
 
     def _refuse(self, kind: str, request: Any) -> None:
-        if kind != "waiting" or self.sandbox.claim(request):
+        if kind != "waiting":
+            self.sandbox.answer(wire.ANSWER_REFUSED, request)
+        elif self.sandbox.claim(request):
             self.sandbox.answer(wire.ANSWER_REFUSED)
 
     @property

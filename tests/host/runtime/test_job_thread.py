@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from wasm_kernel import SandboxBusy, SandboxClosed
+from wasm_kernel.guest import wire
 from wasm_kernel.host.runtime.job_thread import Job, JobThread
 
 
@@ -86,3 +89,45 @@ def test_something_quick_is_done_by_whoever_wants_it_unless_there_is_a_job(scene
     assert scene.thread.wait(lambda: 2) == 2
     scene.thread.close(5)
     assert scene.thread.unless_busy(lambda: 1) is None
+
+
+class _Instance:
+    """Instead of an instance with a turn: waits until there is an answer, or somebody interrupts."""
+
+    def __init__(self) -> None:
+        self.interrupted = threading.Event()
+
+    def pump(self, ready: Callable[[], bool]) -> bool:
+        while not ready():
+            if self.interrupted.is_set():
+                self.interrupted.clear()
+                return False
+            time.sleep(0.001)
+        return True
+
+
+def test_a_late_answer_does_not_answer_the_next_question(scene: Scene) -> None:
+    """A cell catches the interrupt of one question and asks another at once."""
+    instance, turn = _Instance(), SimpleNamespace(wake=threading.Event())
+    first, second = wire.InputRequest("first"), wire.InputRequest("first")
+    answers: list[bytes] = []
+    done = threading.Event()
+
+    def work() -> None:
+        scene.thread.begin_turn(turn, instance, interruptible=True)  # type: ignore[arg-type]
+        answers.extend(scene.thread.ask("input", question) for question in (first, second))
+        scene.thread.end_turn()
+
+    def deliver(kind: str, value: object) -> None:
+        if value is first:
+            instance.interrupted.set()
+        elif value is second:
+            scene.thread.answer(b"too late", first)
+            scene.thread.answer(b"right", second)
+        else:
+            done.set()
+
+    scene.thread.submit(Job(work, deliver))
+    assert done.wait(5)
+    assert answers == [wire.ANSWER_INTERRUPTED, b"right"]
+    assert scene.thread.question is None

@@ -57,7 +57,7 @@ class JobThread:
         self._interruptible = False
         self.run: Run | None = None  # that turn
         self.closed = False
-        self.waits_for_answer = False
+        self.question: wire.InputRequest | wire.HostMagic | None = None  # what the guest waits to have answered
         self._awaiting = 0  # the number of the present wait for a message; 0: none
         self._waits = 0  # how many there were
 
@@ -107,10 +107,10 @@ class JobThread:
             try:
                 kind, value = messages.get()
                 if kind == "input":
-                    self.answer(_ask_caller(value, on_input))
+                    self.answer(_ask_caller(value, on_input), value)
                     continue
                 if kind == "magic":
-                    self.answer(wire.ANSWER_REFUSED)
+                    self.answer(wire.ANSWER_REFUSED, value)
                     continue
                 if kind == "waiting":
                     if self.claim(value):
@@ -127,9 +127,15 @@ class JobThread:
             raise value
         return value
 
-    def answer(self, data: bytes) -> None:
-        """What the guest waits for after "input" or "magic" was delivered."""
-        self._answers.put(data)
+    def answer(self, data: bytes, question: object = None) -> None:
+        """What the guest waits for after "input" or "magic" was delivered: dropped if it no longer asks that.
+
+        Without a ``question`` it is for who has a `claim`.
+        """
+        with self._lock:
+            if question is not None and question is not self.question:
+                return
+            self._answers.put(data)
         run = self.run
         if run is not None:
             run.wake.set()
@@ -189,18 +195,17 @@ class JobThread:
         job, instance = self._job, self._instance
         if job is None or instance is None:
             return wire.ANSWER_REFUSED
-        while True:  # an answer that came too late for an earlier question
-            with contextlib.suppress(queue.Empty):
+        with self._lock:
+            while not self._answers.empty():  # one that came when it was no longer waited for
                 self._answers.get_nowait()
-                continue
-            break
-        self.waits_for_answer = True
+            self.question = event
         job.deliver(kind, event)
         try:
             answered = instance.pump(lambda: not self._answers.empty())
             return self._answers.get_nowait() if answered else wire.ANSWER_INTERRUPTED
         finally:
-            self.waits_for_answer = False
+            with self._lock:
+                self.question = None
 
     def await_message(self, seconds: float) -> bytes:
         """Wait for a message that somebody may have for the running cell; empty if none came. Raises `Stop`."""

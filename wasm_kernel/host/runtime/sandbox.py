@@ -109,9 +109,9 @@ class Sandbox:
         """`ask` without waiting for the reply: ``deliver`` is called with it."""
         self._thread.submit(Job(lambda: self._executions.ask(request, buffers, on_event), deliver))
 
-    def answer(self, data: bytes) -> None:
-        """What the guest waits for after "input" or "magic" was delivered."""
-        self._thread.answer(data)
+    def answer(self, data: bytes, question: object = None) -> None:
+        """What the guest waits for after "input" or "magic" was delivered with that question, or after a `claim`."""
+        self._thread.answer(data, question)
 
     def claim(self, wait: int) -> bool:
         """Promise a cell an `answer` after "waiting" was delivered; False if it no longer awaits anything."""
@@ -259,9 +259,9 @@ class Sandbox:
         return self._guest.files.quota(self.policy)
 
     @property
-    def waits_for_answer(self) -> bool:
-        """Whether the guest still wants what it asked for."""
-        return self._thread.waits_for_answer
+    def question(self) -> object:
+        """What the guest waits to have answered now, as it was delivered; None: nothing."""
+        return self._thread.question
 
     @property
     def background_wait(self) -> float:

@@ -10,11 +10,15 @@ import {
   IToolbarWidgetRegistry,
   CommandToolbarButton
 } from '@jupyterlab/apputils';
+import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { redoIcon, SidePanel, undoIcon } from '@jupyterlab/ui-components';
+import type { AccordionPanel } from '@lumino/widgets';
 import { Actions } from './actions';
+import { SandboxDrive } from './drive';
+import { createFilesView } from './files';
 import { sealedIcon, timelineIcon, trustedIcon } from './icons';
 import { Sessions } from './sessions';
 import { TimelineView } from './timeline';
@@ -33,7 +37,8 @@ const FACTORY = 'Notebook';
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'wasm-kernel:plugin',
-  description: 'The timeline and the variables of a sealed notebook beside it.',
+  description:
+    'The timeline, the files and the variables of a sealed notebook beside it.',
   autoStart: true,
   requires: [INotebookTracker],
   optional: [
@@ -41,7 +46,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
     IToolbarWidgetRegistry,
     IStatusBar,
     ITranslator,
-    ILabShell
+    ILabShell,
+    IFileBrowserFactory
   ],
   activate: (
     app: JupyterFrontEnd,
@@ -50,7 +56,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
     toolbar: IToolbarWidgetRegistry | null,
     statusBar: IStatusBar | null,
     translator: ITranslator | null,
-    labShell: ILabShell | null
+    labShell: ILabShell | null,
+    browsers: IFileBrowserFactory | null
   ) => {
     const trans = (translator ?? nullTranslator).load('wasm_kernel');
     const sessions = new Sessions(tracker);
@@ -65,9 +72,20 @@ const plugin: JupyterFrontEndPlugin<void> = {
     panel.id = PANEL;
     panel.addClass('jp-WasmKernel');
     panel.title.icon = timelineIcon;
-    panel.title.caption = trans.__('Timeline and variables of the notebook');
+    panel.title.caption = trans.__(
+      'Timeline, files and variables of the notebook'
+    );
     panel.addWidget(new TimelineView(sessions, actions, trans));
+    if (browsers) {
+      const drive = new SandboxDrive();
+      const { contents } = app.serviceManager;
+      contents.addDrive(drive);
+      panel.addWidget(
+        createFilesView(browsers, contents, drive, sessions, trans)
+      );
+    }
     panel.addWidget(new VariablesView(sessions, trans));
+    (panel.content as AccordionPanel).setRelativeSizes([3, 3, 2]);
     app.shell.add(panel, 'right', { rank: 700, type: 'Timeline' });
 
     const state = () => sessions.connection()?.state;

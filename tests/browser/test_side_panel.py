@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.lab import Notebook
+from tests.conformance.client import eventually
 
 CELLS = (
     "x = 1",
@@ -161,3 +162,90 @@ def test_each_theme_looks_well(opened: Opened, shots: Path) -> None:
         panel.row("x = 2").hover()
         book.screenshot(f"side-panel-{theme.split()[-1].lower()}")
     book.theme("JupyterLab Light")
+
+
+def entry(book: Notebook, name: str) -> Locator:
+    """A file or folder in the panel's file browser."""
+    return book.page.locator(".jp-WasmKernel-files .jp-DirListing-item").filter(has_text=name)
+
+
+def upload(page: Page, path: Path) -> None:
+    """Press "Upload" and choose a file."""
+    with page.expect_file_chooser() as chosen:
+        page.locator(".jp-WasmKernel").get_by_role("button", name="Upload").click()
+    chosen.value.set_files(path)
+
+
+def test_files_open_in_labs_own_viewers(opened: Opened) -> None:
+    book, panel = opened("open('cities.csv', 'w').write('city,n\\nBern,1\\n'); open('note.txt', 'w').write('first')")
+    page = book.page
+    entry(book, "cities.csv").dblclick()
+    expect(page.locator(".jp-CSVViewer")).to_be_visible()
+
+    entry(book, "note.txt").dblclick()
+    editor = page.locator(".jp-FileEditor .cm-content")
+    expect(editor).to_have_text("first")
+    editor.fill("second")
+    page.keyboard.press("Control+s")
+    eventually(lambda: (book.folder / "note.txt").read_text() == "second")
+    book.command("docmanager:open", wait=True, path=book.name, factory="Notebook")
+    assert book.text(book.run("print(open('note.txt').read())")).strip() == "second"
+
+
+def test_files_are_uploaded_renamed_and_deleted(opened: Opened, tmp_path: Path) -> None:
+    book, panel = opened("x = 1")
+    large = tmp_path / "large.bin"
+    with large.open("wb") as file:
+        file.truncate(150 << 20)
+    page = book.page
+    upload(page, large)
+    expect(entry(book, "large.bin")).to_be_visible()
+    assert (book.folder / "large.bin").stat().st_size == 150 << 20
+
+    entry(book, "large.bin").click()
+    page.keyboard.press("F2")
+    page.locator(".jp-DirListing-editor").fill("renamed.bin")
+    page.keyboard.press("Enter")
+    expect(entry(book, "renamed.bin")).to_be_visible()
+    assert not (book.folder / "large.bin").exists()
+    entry(book, "renamed.bin").click()
+    page.keyboard.press("Delete")
+    page.locator(".jp-Dialog .jp-mod-warn").click()
+    expect(entry(book, "renamed.bin")).to_have_count(0)
+    assert not (book.folder / "renamed.bin").exists()
+
+
+def test_an_upload_that_does_not_fit_is_not_sent(opened: Opened, tmp_path: Path) -> None:
+    book, panel = opened("x = 1")
+    book.run("%session limits disk=1M file=1M")
+    file = tmp_path / "too-large.bin"
+    file.write_bytes(bytes(2 << 20))
+    upload(book.page, file)
+    expect(book.page.locator(".jp-Dialog").first).to_contain_text("has room for")
+    book.page.keyboard.press("Escape")
+    assert not (book.folder / "too-large.bin").exists()
+
+
+def test_a_file_is_dragged_from_labs_browser_into_the_sandbox(opened: Opened) -> None:
+    book, panel = opened("open('mine.txt', 'w').write('m')")
+    (book.lab.notebooks / "beside.csv").write_text("a,b\n1,2\n")
+    page = book.page
+    page.evaluate("() => jupyterapp.commands.execute('filebrowser:activate').then(() => null)")
+    page.evaluate("() => jupyterapp.commands.execute('filebrowser:refresh').then(() => null)")
+    theirs = page.locator("#filebrowser .jp-DirListing-item").filter(has_text="beside.csv")
+    expect(theirs).to_be_visible()
+    target = entry(book, "mine.txt").bounding_box()
+    source = theirs.bounding_box()
+    assert target is not None and source is not None
+    page.mouse.move(source["x"] + 60, source["y"] + 8)
+    page.mouse.down()
+    for step in range(1, 11):
+        page.mouse.move(
+            source["x"] + 60 + (target["x"] + 60 - source["x"] - 60) * step / 10,
+            source["y"] + 8 + (target["y"] + 8 - source["y"] - 8) * step / 10,
+        )
+    page.mouse.up()
+    expect(entry(book, "beside.csv")).to_be_visible()
+    assert (book.folder / "beside.csv").read_text() == "a,b\n1,2\n"
+    assert (book.lab.notebooks / "beside.csv").exists()
+    page.evaluate("() => jupyterapp.commands.execute('application:toggle-left-area').then(() => null)")

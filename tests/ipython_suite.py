@@ -53,7 +53,7 @@ TEST_PACKAGES = (
     "wcwidth==0.9.4",
 )
 
-_FOR_THE_GUEST = (
+FOR_THE_GUEST = (
     "--no-deps", "--no-compile", "--only-binary", ":all:",
     "--python-version", "3.15", "--implementation", "py", "--abi", "none", "--platform", "any",
 )  # fmt: skip
@@ -181,15 +181,20 @@ def _fetch(folder: Path, pinned: str) -> dict[str, Any]:
         for name in ("tests", "conftest.py", "pyproject.toml"):
             shutil.move(unpacked / name, folder / "source" / name)
     packages = folder / "packages"
-    pip("install", "--target", str(packages), *_FOR_THE_GUEST, *TEST_PACKAGES)
+    pip("install", "--target", str(packages), *FOR_THE_GUEST, *TEST_PACKAGES)
     shutil.rmtree(packages / "bin", ignore_errors=True)
+    compile_packages(packages)
+    return {}
+
+
+def compile_packages(packages: Path) -> None:
+    """Put the guest's bytecode beside the modules of a folder that guests will see as /packages."""
     sandbox = Sandbox(image.load(), packages, ExecutionPolicy())
     try:
         result = sandbox.execute(_COMPILE)
         assert result.success, result.error
     finally:
         sandbox.close()
-    return {}
 
 
 def pip(*arguments: str) -> None:
@@ -217,7 +222,7 @@ def run_file(source: Path, packages: Path, name: str) -> FileReport:
         finally:
             sandbox.close()
         collected, finished, ran = 0, False, 0
-        for record in _records(workspace / "report.jsonl"):
+        for record in read_records(workspace / "report.jsonl"):
             collected = record.get("collected", collected)
             finished = record.get("finished", finished)
             if "outcome" in record:
@@ -234,7 +239,7 @@ def run_file(source: Path, packages: Path, name: str) -> FileReport:
     return report
 
 
-def _records(path: Path) -> Iterator[dict[str, Any]]:
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
     """The complete lines of a report; the guest may have died while it wrote one."""
     if not path.is_file():
         return

@@ -32,10 +32,10 @@ class NoNativePython(Exception):
     """Nothing to compare with on this machine; the message says what is missing."""
 
 
-def answers(files: Sequence[Path], packages: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """{name of a file: {program: answer}} as a native Python gives them; `packages` are pinned requirements."""
+def answers(files: Sequence[Path], requirements: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """{name of a file: {program: answer}} as a native Python gives them; `requirements` are pinned."""
     python = interpreter()
-    folder = _packages(python, packages)
+    folder = packages(python, requirements)
     done = subprocess.run(
         [python, str(HERE / "answers.py"), *map(str, files)],
         env={**os.environ, **_ALONE, "PYTHONPATH": str(folder)},
@@ -44,6 +44,11 @@ def answers(files: Sequence[Path], packages: Sequence[str]) -> dict[str, dict[st
     assert done.returncode == 0, done.stderr[-3000:]
     told: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return {stem(Path(file)): found for file, found in told.items()}
+
+
+def pinned(versions: dict[str, str]) -> list[str]:
+    """Requirements of exactly these versions."""
+    return [f"{name}=={version}" for name, version in versions.items()]
 
 
 def stem(file: Path) -> str:
@@ -75,7 +80,7 @@ def _absent() -> str:
     raise NoNativePython(f"no Python from {OLDEST[0]}.{OLDEST[1]} on is installed, which numpy needs")
 
 
-def _packages(python: str, requirements: Sequence[str]) -> Path:
+def packages(python: str, requirements: Sequence[str]) -> Path:
     """A folder with these packages for this Python."""
     key = hashlib.sha256(json.dumps([version(python)[:2], sorted(requirements)]).encode())
     entry = Entry("native-numbers", key.hexdigest()[:20])

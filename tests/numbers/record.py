@@ -18,7 +18,7 @@ def main() -> int:
     """Record, or compare, and return the exit status."""
     with tempfile.TemporaryDirectory() as place:
         versions = records.guest_versions(Path(place))
-    requirements = [f"{name}=={version}" for name, version in versions.items()]
+    requirements = native.pinned(versions)
     python = ".".join(map(str, native.version(native.interpreter())))
     answers = native.answers(records.program_files(), requirements)
     count = sum(map(len, answers.values()))

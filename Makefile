@@ -8,7 +8,7 @@ LABEXTENSION := $(wildcard labextension/*.* labextension/src/* labextension/styl
 # Jupyter does not start as root unless told to; in a container there may be nobody else.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: image run test bench examples lint lock kernels check-kernels test-ipython test-ipykernel record-numbers check-numbers clean
+.PHONY: image run test bench examples lint lock kernels check-kernels test-ipython test-ipykernel record-numbers check-numbers test-libraries clean
 
 # What is needed to run it: JupyterLab and the kernel.
 $(RUNNING): pyproject.toml $(LABEXTENSION)
@@ -69,6 +69,10 @@ record-numbers: image $(DEVELOPING)
 
 check-numbers: image $(DEVELOPING)
 	$(BIN)/python -m tests.numbers.record --check
+
+# Test files of numpy, pandas, scipy, scikit-learn and statsmodels inside the guest; what fails is explained.
+test-libraries: image $(DEVELOPING)
+	$(BIN)/python -m tests.numbers.library_suites
 
 # Pin the latest versions of the guest's packages.
 lock: $(DEVELOPING)

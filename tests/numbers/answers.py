@@ -17,7 +17,7 @@ FIRST = 4
 
 def answers(source):
     """{program: answer} for all programs of a file."""
-    found, scope = {}, {"__name__": "programs"}
+    found, scope = {}, {"__name__": "__main__"}
     warnings.simplefilter("ignore")
     for statement in ast.parse(source).body:
         if not isinstance(statement, ast.Expr):

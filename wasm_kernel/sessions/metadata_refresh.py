@@ -9,7 +9,7 @@ from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.session import LiveSession, Ran
 
-_PAUSE = 0.25  # seconds; a kill loses what is not written by then, which the next opening makes up for
+_PAUSE = 0.5  # seconds; a kill loses what is not written by then, which the next opening makes up for
 
 
 class MetadataRefresh:

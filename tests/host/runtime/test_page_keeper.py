@@ -204,6 +204,28 @@ def test_many_pages_are_kept_in_portions(base: BaseMemory, monkeypatch: pytest.M
     live.close()
 
 
+def test_after_many_changes_the_work_area_takes_no_memory(base: BaseMemory) -> None:
+    state = GuestMemory(base)
+    live = WasmLive(base)
+    state.attach(live.address)
+    work = live.keeper._at + page_keeper._LAYOUT["DELTA"]
+
+    def held() -> int:
+        found = pagescan.written(work, page_keeper._WORK - page_keeper._LAYOUT["DELTA"])
+        assert found is not None
+        return sum(end - start for start, end in found)
+
+    live.write(0, b"little")
+    assert state.keep(live.address, SIZE, MOST, live.keeper)
+    assert 0 < held() <= 4 * PAGE
+    for page in range(0, BASE // PAGE, 2):
+        live.write(page * PAGE, bytes([page % 250 + 1]) * PAGE)
+    assert state.keep(live.address, SIZE, MOST, live.keeper)
+    assert held() == 0
+    live.close()
+    state.close()
+
+
 def _one_write(base: BaseMemory) -> bytes:
     """What the log says of the first page with an x at its beginning."""
     page = ctypes.string_at(base.view, PAGE)

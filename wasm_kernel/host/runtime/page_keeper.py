@@ -19,7 +19,7 @@ from wasm_kernel.host.runtime.base_memory import BaseMemory, EmptyBase
 from wasm_kernel.host.runtime.engine import Engine, Module, Store
 from wasm_kernel.host.runtime.overlay import Overlay
 from wasm_kernel.host.runtime.page_delta import ENTRY
-from wasm_kernel.host.runtime.pages import CHUNK, PAGE, PAGES, Span, buffer, map_over, map_shared_over
+from wasm_kernel.host.runtime.pages import CHUNK, PAGE, PAGES, Span, buffer, drop, map_over, map_shared_over
 
 VERY_LONG = 16 * CHUNK  # stretches from this length on are mapped, and those with a chunk's worth of new pages
 _MOST_MEMORY = 1 << 32
@@ -31,6 +31,7 @@ _LAYOUT = {  # of the work area, after the regions
     "STATES": 3 << 20,
     "DELTA": (3 << 20) + _MOST_MEMORY // PAGE,
 }
+_MUCH = 128 << 10  # bytes of changes, after which the work area does not stay in memory
 _UNDO_BEHIND = _MOST_PAGES * (PAGE + ENTRY.size)  # DELTA
 _WORK = _LAYOUT["DELTA"] + 2 * _UNDO_BEHIND
 _MEMORIES = ("guest", "overlay", "base", "work")
@@ -169,6 +170,8 @@ class PageKeeper:
             pages = (ctypes.c_uint32 * found).from_address(self._at + _LAYOUT["OUT"])[:]
             at = self._at + _LAYOUT["DELTA"]
             yield pages, ctypes.string_at(at, length), ctypes.string_at(at + _UNDO_BEHIND, length)
+            if length > _MUCH:
+                drop(at, 2 * _UNDO_BEHIND)
             if found < _MOST_PAGES:
                 break
         overlay.states[:] = buffer(states, len(overlay.states)).raw

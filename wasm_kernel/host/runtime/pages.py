@@ -20,6 +20,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 if hasattr(_libc, "fallocate"):
     _libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 _libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
@@ -58,6 +59,12 @@ def map_file(fd: int, size: int, protection: int, flags: int) -> int:
 def unmap(address: int, size: int) -> None:
     """Take away a mapping that `map_file` made."""
     _libc.munmap(address, size)
+
+
+def drop(address: int, length: int) -> None:
+    """Give back whole pages of this process's own memory, whose content nobody needs: they are zeros then."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        _libc.madvise(address, length, mmap.MADV_DONTNEED)
 
 
 def buffer(address: int, length: int) -> ctypes.Array[ctypes.c_char]:

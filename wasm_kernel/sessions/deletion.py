@@ -103,11 +103,13 @@ def thin_out(root: Path, session_id: str) -> None:
                 store.remove_manifest(session_id, snapshot.snapshot_id)
 
 
-def remembered(folder: Path, last: Snapshot | None = None) -> dict[str, Any]:
-    """What is remembered of a session that is deleted now, from its metadata, which anybody may have written."""
-    record: SessionRecord | None = None
+def remembered(folder: Path, last: Snapshot | None = None, record: SessionRecord | None = None) -> dict[str, Any]:
+    """What is remembered of a session that is deleted now, from its metadata, which anybody may have written.
+
+    ``record``: that, if it has just been read.
+    """
     with contextlib.suppress(BadRecord):
-        record = read_record(folder)
+        record = record or read_record(folder)
     facts: dict[str, Any] = {
         "deleted_at": format_time(datetime.now(UTC)),
         "snapshot_id": last.snapshot_id if last is not None else None,

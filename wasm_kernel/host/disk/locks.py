@@ -126,6 +126,14 @@ def is_live(root: Path, session_id: str) -> bool:
         os.close(handle)
 
 
+def known_locks(root: Path) -> set[str] | None:
+    """Sessions that have a lock's file, whether anybody holds it or not; None: that cannot be looked at."""
+    try:
+        return set(os.listdir(root / STATE_FOLDER / "locks"))  # noqa: PTH208 - names, no paths
+    except OSError:
+        return None
+
+
 def told(root: Path, session_id: str) -> dict[str, Any]:
     """What the holder of a session's lock wrote down; nothing when nobody holds it."""
     if not is_live(root, session_id):

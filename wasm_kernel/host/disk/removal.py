@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 
 from wasm_kernel.errors import MountInside
@@ -61,11 +61,17 @@ class Bin:
                 delete_tree.remove(self.path)
             os.close(self._handle)
 
-    def take(self, session_id: str, *, keep_snapshots: bool = False) -> str | None:
+    def belongings(self) -> dict[str, set[str]]:
+        """Which sessions have belongings, by kind: for many calls of `take`, while the gate is held exclusively."""
+        return {kind: set(_names(self._root / STATE_FOLDER / kind)) for kind in BELONGINGS}
+
+    def take(
+        self, session_id: str, *, keep_snapshots: bool = False, there: Mapping[str, Container[str]] | None = None
+    ) -> str | None:
         """Move a session's folder here, at once, and what belongs to it; where it is now, or None if there is none.
 
-        The caller holds the session's lock, or the gate exclusively. Plain strings: a prune calls this thousands of
-        times.
+        ``there``: what `belongings` gave, if the caller has asked. The caller holds the session's lock, or the gate
+        exclusively. Plain strings: a prune calls this thousands of times.
         """
         folder = f"{self._root}/{session_id}"
         try:
@@ -74,7 +80,9 @@ class Bin:
             return None
         if not stat.S_ISDIR(info.st_mode):
             raise NotADirectoryError(f"{session_id} is a link or a file, not a folder; it is left alone")
-        going = {n: kind for n, kind in enumerate(BELONGINGS) if not (keep_snapshots and kind == _SNAPSHOTS)}
+        going = {n: kind for n, kind in enumerate(BELONGINGS) if there is None or session_id in there[kind]}
+        if keep_snapshots:
+            going.pop(BELONGINGS.index(_SNAPSHOTS), None)
         if not self.path:
             return self._delete_in_place(folder, [self._belonging(kind, session_id) for kind in going.values()])
         target = f"{self.path}/{session_id}"

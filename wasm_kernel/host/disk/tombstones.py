@@ -23,6 +23,7 @@ from wasm_kernel.model.records import check_session_id, is_session_id
 
 _FOLDER, _PRUNED, _SUFFIX = "deleted", "pruned", ".json"
 _MAX_BYTES = 1 << 16
+_NOTE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def write(root: Path, session_id: str, facts: dict[str, Any], *, most: int) -> None:
@@ -42,11 +43,17 @@ def write(root: Path, session_id: str, facts: dict[str, Any], *, most: int) -> N
 
 def note(root: Path, session_id: str, facts: dict[str, Any]) -> None:
     """Remember a session that was deleted with its snapshots, if the disk lets us."""
+    path = f"{root}/{STATE_FOLDER}/{_PRUNED}/{check_session_id(session_id)}{_SUFFIX}"
     with contextlib.suppress(OSError):
-        folder = state_folder(root) / _PRUNED
-        folder.mkdir(mode=0o700, exist_ok=True)
-        # Neither synced nor renamed: a torn one is as good as none, and a prune writes thousands.
-        _path(root, session_id, _PRUNED).write_bytes(json.dumps(facts).encode())
+        try:
+            handle = os.open(path, _NOTE, 0o600)
+        except FileNotFoundError:
+            (state_folder(root) / _PRUNED).mkdir(mode=0o700, exist_ok=True)
+            handle = os.open(path, _NOTE, 0o600)
+        try:  # neither synced nor renamed: a torn one is as good as none, and a prune writes thousands
+            os.write(handle, json.dumps(facts).encode())
+        finally:
+            os.close(handle)
 
 
 def trim(root: Path, most: int) -> None:

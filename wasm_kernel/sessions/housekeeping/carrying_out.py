@@ -74,6 +74,18 @@ def carry_out(
     )
 
 
+class _Around:
+    """What is beside sessions, asked once for many of them: true as long as the gate is held exclusively."""
+
+    def __init__(self, root: Path, place: removal.Bin, mounted: set[str]) -> None:
+        self.mounted, self.belongings = mounted, place.belongings()
+        self._locked = locks.known_locks(root)
+
+    def may_be_locked(self, session_id: str) -> bool:
+        """Whether a session has a lock's file, or may have one."""
+        return self._locked is None or session_id in self._locked
+
+
 class _Removal:
     """Deletes the sessions of a plan, and records the result for each."""
 
@@ -93,7 +105,11 @@ class _Removal:
         remove = self._planned.sessions.remove
         mounted = removal.mounted_in(self._root) if remove else set()
 
-        def destroy(session_id: str) -> None:
+        def destroy(session_ids: list[str]) -> None:
+            for session_id in session_ids:
+                destroy_one(session_id)
+
+        def destroy_one(session_id: str) -> None:
             try:
                 place.destroy(session_id)
             except OSError as e:
@@ -105,29 +121,32 @@ class _Removal:
             self._logger.info("session.prune.deleted", session_id=session_id)
             self._progressed(len(self.done))
 
-        with ThreadPoolExecutor(max(1, workers)) as pool:
+        workers = max(1, workers)
+        with ThreadPoolExecutor(workers) as pool:
             for start in range(0, len(remove), _BATCH):
                 with locks.gate(self._root, exclusive=True):
-                    batch = remove[start : start + _BATCH]
-                    taken = [d.session_id for d in batch if self._take(place, d, mounted)]
-                list(pool.map(destroy, taken))
+                    batch, around = remove[start : start + _BATCH], _Around(self._root, place, mounted)
+                    taken = [d.session_id for d in batch if self._take(place, d, around)]
+                list(pool.map(destroy, [taken[first::workers] for first in range(workers)]))
         if self.done:
             tombstones.trim(self._root, MOST_REMEMBERED)
 
-    def _take(self, place: removal.Bin, decision: Decision, mounted: set[str]) -> bool:
+    def _take(self, place: removal.Bin, decision: Decision, around: _Around) -> bool:
         """Move a session to the bin, unless it must be kept. The gate is held exclusively."""
         session_id = decision.session_id
-        if locks.is_live(self._root, session_id):
+        if around.may_be_locked(session_id) and locks.is_live(self._root, session_id):
             self.live.append(session_id)
             return False
         try:
-            if session_id in mounted:
+            if session_id in around.mounted:
                 raise MountInside(f"another file system is mounted inside session {session_id}; unmount it first")
             if stamp_of(self._root, session_id) == decision.stamp:
                 if session_id in self._facts:
-                    self._facts[session_id] = remembered(self._root / session_id)
-                if place.take(session_id) is not None:
-                    locks.forget_lock(self._root, session_id)
+                    record = self._planned.found.records.get(session_id)  # the stamp says that it is the same
+                    self._facts[session_id] = remembered(self._root / session_id, record=record)
+                if place.take(session_id, there=around.belongings) is not None:
+                    if around.may_be_locked(session_id):
+                        locks.forget_lock(self._root, session_id)
                     return True
         except FileNotFoundError:
             pass  # deleted by somebody else

@@ -16,11 +16,13 @@ from typing import Any
 
 import psutil
 import pytest
+from jupyter_client.connect import write_connection_file
 from jupyter_client.manager import KernelManager
 
 from tests.apps.kernel_host.conftest import HostKernel, Place
 from tests.apps.kernel_host.test_provisioner import REQUESTER, ended, lives
 from tests.conformance.client import eventually
+from wasm_kernel.apps.kernel_host import protocol
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Start = Callable[[], "LaunchedKernel"]
@@ -144,6 +146,18 @@ def test_a_launcher_whose_parent_is_gone_ends_its_kernel(host: Place, tmp_path: 
         assert eventually(lambda: kernels(pid))
         requester.kill()
     assert eventually(lambda: not kernels(pid) and ended(int(launcher)))
+
+
+def test_so_does_one_whose_parent_was_gone_before_it_could_look(host: Place, tmp_path: Path) -> None:
+    """Jupyter names the parent: `JPY_PARENT_PID`. Here that process is gone before the launcher begins."""
+    pid = host.pid
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    file, _ = write_connection_file(str(tmp_path / "connection.json"), ip="127.0.0.1")
+    command = [sys.executable, *protocol.OPTIONS, "-f", file]
+    with subprocess.Popen(command, env={**host.environ, "JPY_PARENT_PID": str(gone.pid)}) as launcher:
+        assert eventually(lambda: ended(launcher.pid))
+    assert eventually(lambda: not kernels(pid))
 
 
 def test_a_bad_connection_file_says_so_where_the_launcher_was_started(host: Place, tmp_path: Path) -> None:

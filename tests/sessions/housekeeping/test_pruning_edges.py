@@ -178,16 +178,16 @@ def test_nobody_opens_a_session_between_the_look_and_its_removal(root: Path, mon
     session_id = make_session(root, hours=100, files={"f": "data"})
     with contextlib.ExitStack() as stack:
         openers: list[subprocess.Popen[str]] = []
-        looked = carrying_out.locks.is_live
+        looked = carrying_out.locks.known_locks
 
-        def look(root: Path, name: str) -> bool:
-            found = looked(root, name)
-            if not openers and (root / name).exists():
+        def look(root: Path) -> set[str] | None:
+            found = looked(root)
+            if not openers and (root / session_id).exists():
                 openers.append(stack.enter_context(other_process(OPEN, root, session_id)))
                 assert not select.select([openers[0].stdout], [], [], 1.0)[0], "it was opened in between"
             return found
 
-        monkeypatch.setattr(carrying_out.locks, "is_live", look)
+        monkeypatch.setattr(carrying_out.locks, "known_locks", look)
         assert prune_sessions(24, root).deleted_sessions == [session_id]
         assert openers[0].stdout is not None
         assert openers[0].stdout.readline() == "open False\n"

@@ -10,6 +10,7 @@ import signal
 import sys
 
 from wasm_kernel.apps.kernel_host import address, protocol
+from wasm_kernel.kernel.starter import Starter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,13 +24,13 @@ _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "S
 
 def main() -> int:
     """Run a kernel until it is shut down; its exit status."""
-    arguments, parent = sys.argv[1:], os.getppid()
+    arguments, starter = sys.argv[1:], Starter()
     if "-f" in arguments[:-1] and sys.orig_argv[1:4] == protocol.OPTIONS and address.wanted(os.environ):
         connection = _asked(arguments)
         if connection is not None:
             pid = _kernel(connection)
             if pid is not None:
-                return _stand_for(pid, connection, parent)
+                return _stand_for(pid, connection, starter)
             connection.close()
     from wasm_kernel.apps import kernel_app
 
@@ -75,7 +76,7 @@ def _kernel(connection: _socket.socket) -> int | None:
     return int(line[7:]) if line.startswith(b"kernel ") else None
 
 
-def _stand_for(pid: int, connection: _socket.socket, parent: int) -> int:
+def _stand_for(pid: int, connection: _socket.socket, starter: Starter) -> int:
     """Pass signals on to the kernel, and end as it does."""
     kernel = os.pidfd_open(pid)
 
@@ -89,7 +90,7 @@ def _stand_for(pid: int, connection: _socket.socket, parent: int) -> int:
         number = getattr(signal, name)
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, pass_on)
-    status = _status_at_end(connection, parent, lambda: pass_on(signal.SIGTERM, None))
+    status = _status_at_end(connection, starter, lambda: pass_on(signal.SIGTERM, None))
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         if number not in (signal.SIGKILL, signal.SIGSTOP):
@@ -98,15 +99,16 @@ def _stand_for(pid: int, connection: _socket.socket, parent: int) -> int:
     os._exit(os.waitstatus_to_exitcode(status))
 
 
-def _status_at_end(connection: _socket.socket, parent: int, terminate: Callable[[], None]) -> int:
-    """Wait for the kernel's end, and terminate it when this process's parent is gone; its status as of `os.waitpid`."""
+def _status_at_end(connection: _socket.socket, starter: Starter, terminate: Callable[[], None]) -> int:
+    """Wait for the kernel's end, and terminate it when whoever started this is gone; its status as of `os.waitpid`."""
     connection.settimeout(_PARENT)
+    told = False
     while True:
         try:
             line = connection.recv(4096)
         except TimeoutError:
-            if os.getppid() != parent:
-                parent = os.getppid()  # once
+            if not told and starter.gone():
+                told = True
                 terminate()
             continue
         except OSError:

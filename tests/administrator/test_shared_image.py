@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from wasm_kernel.apps import cli
 from wasm_kernel.errors import ImageError
 from wasm_kernel.host.image import cache
 from wasm_kernel.host.image.cache import Entry
@@ -75,6 +77,29 @@ def test_a_user_cannot_build_there_and_is_told_who_can(rule: Rule, tmp_path: Pat
 def test_it_stays_open_when_it_is_built_again(shared: Path) -> None:
     Entry("kind", "def").build(_make)
     assert shared.stat().st_mode & 0o777 == 0o755
+
+
+def test_older_images_stay_as_long_as_nobody_says_whose_sessions_count(
+    rule: Rule, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whose sessions need one is known in nobody's cache but one's own."""
+    rule(f'image_cache = "{tmp_path}/shared"\nworkspace_root = "{tmp_path}/root"')
+    older = Entry("base", "0123456789abcdef0123")
+    older.build(lambda folder: {"made_of": {"runtime": "r", "library": "l", "site": "s"}, "module": "m"})
+    Entry("library", "l").build(_make)
+    unneeded = Entry("library", "unneeded")
+    unneeded.build(_make)
+    (tmp_path / "others").mkdir()
+
+    def cleaned(*arguments: str) -> tuple[set[str], list[str]]:
+        cli.main(["image", "clean", "--json", *arguments])
+        found = json.loads(capsys.readouterr().out)
+        return {part["key"] for part in found["deleted"]}, [kept["key"] for kept in found["kept"]]
+
+    named = ["--workspace-root", str(tmp_path / "others")]
+    assert cleaned(*named, "--dry-run") == ({older.key, "l", "unneeded"}, [])
+    assert cleaned() == ({"unneeded"}, [older.key])
+    assert cleaned(*named) == ({older.key, "l"}, [])
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 // argmax and argmin: the extreme of each block first, then the place of the first element that equals the best of them.
 #include "numpy_extremes.h"
 
-#define BLOCK 512
+#define BLOCK 128  // short: rows are searched, too, and the search is one by one
 
 #define ARGUMENTS(T) const T *a, index_t n, index_t *where, void *array
 

@@ -9,6 +9,7 @@
   BINARY_LOOP(T##_divide, T, T, x / y, , )                                \
   UNARY_LOOP(T##_negative, T, T, -x, CLEAR_STATUS)                        \
   UNARY_LOOP(T##_absolute, T, T, __builtin_fabs##SUFFIX(x), CLEAR_STATUS) \
+  UNARY_LOOP(T##_sign, T, T, x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x, CLEAR_STATUS) \
   UNARY_LOOP(T##_square, T, T, x * x, )                                   \
   UNARY_LOOP(T##_sqrt, T, T, __builtin_sqrt##SUFFIX(x), )                 \
   UNARY_LOOP(T##_floor, T, T, __builtin_floor##SUFFIX(x), )               \

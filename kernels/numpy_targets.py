@@ -39,6 +39,7 @@ _ORDER = ("less", "less_equal", "greater", "greater_equal")
 _EXTREMES = ("maximum", "minimum", "clip", "argmax", "argmin")
 _FLOAT = (
     "divide", "absolute", "sqrt", "floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite", "fmax", "fmin",
+    "sign",
     "pairwise_sum",
 )  # fmt: skip
 _BOOLEAN = ("logical_and", "logical_or", "logical_not", "argmax", "argmin")

@@ -231,6 +231,29 @@ def check_bools(name: str, kind: str, n: int, offset: int, seed: int) -> str:
     return "; ".join(wrong)
 
 
+def check_einsum(name: str, kind: str, n: int, offset: int, seed: int) -> str:
+    """Sums of products, which come in another order: within the bound of any order."""
+    rng = np.random.default_rng(seed)
+    a, b = (rng.standard_normal((5, n)).astype(kind) for _ in range(2))
+    wrong = []
+    for subscripts, x, y in (
+        ("ij,kj->ik", a, b),
+        ("ij,ij->i", a, b),
+        ("ij,jk->ik", a, b.T.copy()),
+        ("i,ij->ij", a[:, 0] if n else a.sum(1), b),
+    ):
+        got = np.einsum(subscripts, x, y, optimize=False)
+        exact = np.einsum(subscripts, x.astype("f8"), apart(y.astype("f8")), optimize=False)
+        bound = (
+            (n + 1)
+            * np.finfo(kind).eps
+            * np.einsum(subscripts, abs(x.astype("f8")), abs(apart(y.astype("f8"))), optimize=False)
+        )
+        if not (abs(got - exact) <= bound).all():
+            wrong.append(f"{subscripts}: {got} instead of {exact}")
+    return "; ".join(wrong)
+
+
 ARITHMETIC = [
     ("binary", name, kind)
     for name in ("add", "subtract", "multiply")
@@ -256,7 +279,7 @@ CASES = [
     *(("unary", name, kind) for name in ("negative", "square", "invert") for kind in UNSIGNED),
     *(
         ("unary", name, kind)
-        for name in ("sqrt", "floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite")
+        for name in ("sqrt", "floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite", "sign")
         for kind in FLOATS
     ),
     ("unary", "logical_not", "?"),
@@ -270,6 +293,7 @@ CASES = [
     ),
     *(("take", "take", kind) for kind in ("u1", "i2", "f4", "i8", "c16")),
     ("bools", "bools", "?"),
+    *(("einsum", "einsum", kind) for kind in FLOATS),
 ]
 
 

@@ -1,15 +1,16 @@
-"""Linear algebra, sorting and scikit-learn, one call each: where kernels in C (`kernels/`) make the difference."""
+"""numpy, pandas and scikit-learn, one call each: where kernels in C (`kernels/`) make the difference."""
 
 from __future__ import annotations
 
 from bench.programs import Program
 
 LINEAR, SORTING, LEARNING = "linear algebra", "sorting", "scikit-learn fits"
+LOOPS, PANDAS = "numpy loops", "pandas groupby, merge and sort"
 
 
 def _program(group: str, name: str, setup: str, call: str) -> Program:
     lines = ["import numpy as np", "rng = np.random.default_rng(1)", *setup.split("; "), "def work():", f"    {call}"]
-    return Program(name, group, "\n".join(lines) + "\n", threaded=group != SORTING)
+    return Program(name, group, "\n".join(lines) + "\n", threaded=group in (LINEAR, LEARNING))
 
 
 _SQUARE = "a = rng.standard_normal((512, 512))"
@@ -21,7 +22,43 @@ _SORTED = {
     "i4": "a = rng.integers(0, 1 << 30, 1_000_000).astype('i4')",
 }
 
+# 200,000 elements fit into caches, and what a call costs besides its loop does not count; results go where others were, for
+# a new array's pages would be measured otherwise.
+_ELEMENTS = (
+    "x, y = rng.standard_normal((2, 200_000)); s, t = x.astype('f4'), y.astype('f4'); i, j = rng.integers(1, 1000, (2, 200_000));"
+    " u, v = i.astype('u1'), j.astype('u1'); b, c, none = x > 0, y > 0, np.zeros(200_000, bool); places = rng.permutation(200_000);"
+    " f8, f4, i8, u1, b1 = (np.empty(200_000, kind) for kind in ('f8', 'f4', 'i8', 'u1', '?')); m = x.reshape(400, 500)"
+)
+_FRAME = "import pandas as pd; f = pd.DataFrame({'k': rng.integers(0, 1000, 500_000), 'v': rng.random(500_000)})"
+_TABLES = (
+    "import pandas as pd; f = pd.DataFrame({'k': rng.permutation(100_000), 'a': rng.random(100_000)});"
+    " g = pd.DataFrame({'k': rng.permutation(100_000), 'b': rng.random(100_000)})"
+)
+_LOOPS = (
+    "np.add(x, y, out=f8)", "np.add(s, t, out=f4)", "np.add(i, j, out=i8)", "np.add(u, v, out=u1)", "np.multiply(x, 3.0, out=f8)",
+    "np.divide(x, y, out=f8)", "np.maximum(x, y, out=f8)", "np.maximum(s, t, out=f4)", "np.greater(x, y, out=b1)",
+    "np.equal(i, 5, out=b1)", "np.less(u, v, out=b1)", "np.logical_and(b, c, out=b1)", "none.any()", "b.sum()", "x.sum()", "s.sum()",
+    "i.sum()", "x.max()", "i.max()", "x.argmax()", "s.argmin()", "i.argmax()", "np.isnan(x, out=b1)", "np.abs(s, out=f4)",
+    "np.clip(x, -1, 1, out=f8)", "np.floor_divide(i, 7, out=i8)", "np.remainder(i, 7, out=i8)", "np.sqrt(x * x, out=f8)", "np.exp(x, out=f8)",
+    "np.log(x * x, out=f8)", "np.sin(x, out=f8)", "np.exp(s, out=f4)", "np.copyto(f4, x, casting='unsafe')",
+    "np.copyto(i8, x, casting='unsafe')", "np.copyto(f8, i)", "np.copyto(f8, b)", "np.where(b, x, y)", "x[places]", "x.take(places)",
+    "x[b]", "x.cumsum(out=f8)", "x.std()", "m.mean(0)", "m.max(1)", "np.diff(x)", "rng.random(out=f8)", "rng.standard_normal(out=f8)",
+)  # fmt: skip
+
 NUMERIC_PROGRAMS = (
+    *(_program(LOOPS, loop, _ELEMENTS, f"for _ in range(10): {loop}") for loop in _LOOPS),
+    *(
+        _program(PANDAS, f"groupby {how}, 500,000", _FRAME, f"f.groupby('k')['v'].{how}()")
+        for how in ("sum", "mean", "std", "max", "median", "size")
+    ),
+    _program(PANDAS, "groupby transform, 500,000", _FRAME, "f.groupby('k')['v'].transform('mean')"),
+    _program(PANDAS, "value_counts, 500,000", _FRAME, "f['k'].value_counts()"),
+    _program(PANDAS, "merge, 100,000", _TABLES, "f.merge(g, on='k')"),
+    _program(PANDAS, "left merge, 100,000", _TABLES, "f.merge(g[:1000], on='k', how='left')"),
+    _program(PANDAS, "join, 100,000", f"{_TABLES}; f, g = f.set_index('k'), g.set_index('k')", "f.join(g)"),
+    _program(PANDAS, "sort_values, 500,000", _FRAME, "f.sort_values('v')"),
+    _program(PANDAS, "sort by two columns, 500,000", _FRAME, "f.sort_values(['k', 'v'])"),
+    _program(PANDAS, "sort_index, 100,000", f"{_TABLES}; f = f.set_index('k')", "f.sort_index()"),
     _program(LINEAR, "matmul f8 512", _SQUARE, "a @ a"),
     _program(LINEAR, "matmul f4 512", f"{_SQUARE}.astype('f4')", "a @ a"),
     _program(LINEAR, "matmul complex 256", f"{_SQUARE}[:256, :256] + 1j; a = a.copy()", "a @ a"),

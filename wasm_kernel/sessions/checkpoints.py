@@ -222,12 +222,6 @@ class Checkpoints:
             self._write(pending)
 
     def _write(self, pending: Pending) -> None:
-        try:
-            self._store(pending)
-        finally:
-            self._being_written = ()
-
-    def _store(self, pending: Pending) -> None:
         recorder = pending.recorder
         files = recorder.files if pending.same_files and pending.files is None else pending.files
         if pending.same_files and files is None:  # not known yet: use the current files
@@ -244,10 +238,12 @@ class Checkpoints:
             )
         except BaseException as e:  # noqa: BLE001 - passed on to the waiting caller
             self._log.warning("a snapshot could not be written: %s", e)
+            self._being_written = ()
             pending.written.set_exception(e)
             with contextlib.suppress(OSError):
                 recorder.log.sync()  # there is nothing else that a power cut would leave of it
             return
+        self._being_written = ()  # before anybody hears of it, or it would be there twice
         pending.written.set_result(snapshot)
         if pending.trigger == "checkpoint" or (pending.trigger == "session_close" and self._kept is not None):
             self.thin_out(recorder, snapshot)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.apps.terminal import wasm_kernel
-from tests.conformance.client import Kernel
+from tests.conformance.client import Kernel, eventually
 from wasm_kernel import Snapshot, list_snapshots
 from wasm_kernel.host.image import cache, image
 
@@ -179,6 +179,23 @@ def test_without_the_image_files_are_there_and_variables_are_kept(
     kernel = saved.start()
     kernel.ok(f"%session restore {kept.snapshot_id}")
     assert kernel.ok(CHECK).stdout == CHECKED
+
+
+def test_without_the_image_cells_that_only_a_log_holds_are_lost_and_that_is_said(machine: Machine) -> None:
+    kernel = used(machine.start(earlier=True))
+    assert eventually(lambda: any(s.metadata.get("number") == 2 for s in machine.snapshots())), "it is stored"
+    kernel.ok("x.append(4)")
+    os.kill(kernel.pid, signal.SIGKILL)
+    kernel.stop()
+    manifest = machine.base / cache.MANIFEST
+    before = manifest.read_text()
+    manifest.unlink()
+    try:
+        first = machine.start().ok("print(open('file').read())")
+    finally:
+        manifest.write_text(before)
+    assert first.stdout == "kept\n"
+    assert "What the last cells did before their kernel was killed is lost." in first.said
 
 
 def test_an_image_that_a_session_needs_is_not_cleaned_away(saved: Machine, tmp_path: Path) -> None:

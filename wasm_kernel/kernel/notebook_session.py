@@ -122,6 +122,8 @@ class NotebookSession:
         if kept is not None:
             by = f", saved by wasm-kernel {kept.saved_by}" if kept.saved_by else ""
             where = f" Until then they are kept in snapshot {kept.snapshot_id[:8]}{by}."
+        if live.cell_log.is_on_disk:  # nothing can replay it, and it ends with the first cell that is logged now
+            where += " What the last cells did before their kernel was killed is lost."
         self.news.append(f"Files are there, and the interpreter is fresh: {why}.{where}")
 
     def tell_of_return(self, snapshot: Snapshot, history: History, *, older_image: bool) -> None:

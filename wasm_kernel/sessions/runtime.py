@@ -222,6 +222,7 @@ class SessionRuntime(GuestAccess):
             async with self.guest:
                 with contextlib.suppress(WasmKernelError):  # the guest cannot be captured: the last checkpoint stays
                     await self._save_cell(unsaved)
+                    await self.checkpoints.caught_up()
             self._quota.after_checkpoint()
 
     async def _save_cell(self, cell: UnsavedCell) -> None:

@@ -33,7 +33,7 @@ def test_a_prune_is_asked_about_and_done_after_yes(notebook: Make) -> None:
     number = nb.start(f"x = 1\n{code}")
     expect(nb.box(number)).to_be_focused()
     nb.answer(number, "yes")
-    assert "Deleted 1 sessions" in nb.text(number)
+    assert "Deleted 1 session," in nb.text(number)
     assert not old.exists()
     assert re.search(r"grants\s+prune", nb.text(nb.run("%session")))
     nb.screenshot("grants-given")

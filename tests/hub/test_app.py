@@ -48,7 +48,7 @@ def test_once(town: Town, command: Command) -> None:
     where = (f"--workspace-template={town.template}", f"--users={ann}", f"--users={bob}")
     policy = "--policy=max_age=1d"
     code, out, _ = command("--once", "--dry-run", *where, policy)
-    assert (code, out.split(",")[0]) == (0, "would delete 1 sessions")
+    assert (code, out.split(",")[0]) == (0, "would delete 1 session")
     assert (town.root(ann) / old).is_dir()
     code, out, _ = command("--once", "--json", *where, policy)
     found = json.loads(out)

@@ -324,6 +324,7 @@ def test_prune_result_supports_string_representation() -> None:
     assert "1.5 MB" in text
     assert "1 error" in text
     assert "dry" not in text.lower()
+    assert str(PruneResult(["a"], [], 1, {"f": "no"})) == "Deleted 1 session, 1 B; 0 skipped; 1 error"
     assert "dry run" in str(PruneResult(dry_run=True)).lower()
     assert str(PruneResult(["a"], [], 1, {}, dry_run=True)) != str(PruneResult(["a"], [], 1, {}, dry_run=False))
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from wasm_kernel.host.disk.reserve import is_full
-from wasm_kernel.kernel.render import counted, visible
+from wasm_kernel.kernel.render import visible
 from wasm_kernel.model.records import format_time, is_uuid
-from wasm_kernel.model.units import format_age
+from wasm_kernel.model.units import counted, format_age
 
 __all__ = [
     "age",

@@ -41,7 +41,7 @@ from wasm_kernel.hub.workplace import Directory, Workplace
 from wasm_kernel.hub.workspaces.homes import Homes
 from wasm_kernel.hub.workspaces.remote import Remote
 from wasm_kernel.model.records import format_time
-from wasm_kernel.model.units import format_size, parse_duration
+from wasm_kernel.model.units import counted, format_size, parse_duration
 
 _ENVIRONMENT = "WASM_KERNEL_HUB_"
 _FIRST = 10.0  # seconds until the first run: the hub that started us is still busy
@@ -341,7 +341,8 @@ class MetricsHandler(HubOAuthenticated, web.RequestHandler):  # type: ignore[mis
 def summary(run: Run) -> str:
     """A run in one line."""
     users = run.users.values()
-    parts = [f"{'would delete' if run.dry_run else 'deleted'} {run.deleted} sessions, {format_size(run.freed_bytes)}"]
+    gone = f"{counted(run.deleted, 'session')}, {format_size(run.freed_bytes)}"
+    parts = [f"{'would delete' if run.dry_run else 'deleted'} {gone}"]
     for count, what in (
         (sum(len(u.snapshots) for u in users), "snapshots"),
         (sum(len(u.archived) for u in users), "archived"),

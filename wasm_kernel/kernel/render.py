@@ -56,11 +56,6 @@ def aside(text: str) -> dict[str, Any]:
     return {"data": data, "metadata": {}, "transient": {}}
 
 
-def counted(number: int, noun: str) -> str:
-    """``1 file``, ``2 files``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 class Html(str):
     """A table cell that is already HTML; ``text`` is shown in the plain-text twin."""
 

@@ -40,7 +40,9 @@ class Pretended:
             root=root, maxima={"memory": 4 << 30}, policy=ExecutionPolicy(), notebook=None, environ={},
             logger=SandboxLogger(level="error"), folder=root.parent, follow=lambda live: None, check_other=lambda session_id, live: None,
         )  # fmt: skip
-        self.runtime = SimpleNamespace(live=live, last_result=None, count=1, sandbox=self.sandbox)
+        self.runtime = SimpleNamespace(
+            live=live, last_result=None, count=1, sandbox=self.sandbox, metadata=SimpleNamespace(write=lambda: None)
+        )
         self.current = SimpleNamespace(place=place, runtime=self.runtime)
         self.granted = SimpleNamespace(given=dict)
         self.data_folder = SimpleNamespace(shown=None, described="nothing", find=lambda name: root)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from wasm_kernel.hub.usage_history import Sample
-from wasm_kernel.model.units import format_size
+from wasm_kernel.model.units import counted, format_size
 
 WIDTH, HEIGHT = 1000, 100
 _MOST = 180  # samples drawn; of several close together only the last
@@ -94,8 +94,8 @@ def _spots(places: list[float], samples: list[Sample]) -> list[Spot]:
         Spot(
             round(left, 1),
             round(right - left, 1),
-            f"{s.time:%d %b %Y %H:%M} UTC: {s.sessions:,} sessions, {format_size(s.session_bytes)}; "
-            f"{s.snapshots:,} snapshots, {format_size(s.snapshot_bytes)}",
+            f"{s.time:%d %b %Y %H:%M} UTC: {counted(s.sessions, 'session')}, {format_size(s.session_bytes)}; "
+            f"{counted(s.snapshots, 'snapshot')}, {format_size(s.snapshot_bytes)}",
         )
         for left, right, s in zip(edges[:-1], edges[1:], samples, strict=True)
     ]

@@ -20,7 +20,8 @@ from wasm_kernel.host.files.workspace_survey import survey
 from wasm_kernel.kernel.files import transfer
 from wasm_kernel.kernel.files.acts import Said, names
 from wasm_kernel.kernel.files.shown import Shown
-from wasm_kernel.kernel.render import counted, escape, visible
+from wasm_kernel.kernel.render import escape, visible
+from wasm_kernel.model.units import counted
 
 if TYPE_CHECKING:
     from wasm_kernel.sessions.recovery import Kept

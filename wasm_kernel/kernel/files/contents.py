@@ -17,7 +17,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
-from wasm_kernel.kernel.render import counted, escape, visible
+from wasm_kernel.kernel.render import escape, visible
+from wasm_kernel.model.units import counted
 
 TEXT_BYTES = 64 << 10
 JSON_BYTES = 1 << 20

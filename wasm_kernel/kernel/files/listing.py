@@ -14,8 +14,8 @@ from datetime import datetime
 from pathlib import Path
 
 from wasm_kernel.host.files.folder import Folder, Item
-from wasm_kernel.kernel.render import counted, visible
-from wasm_kernel.model.units import format_size
+from wasm_kernel.kernel.render import visible
+from wasm_kernel.model.units import counted, format_size
 
 PAGE = 200
 NAME_COLUMNS = (12, 30)  # of the narrowest and the widest column of names

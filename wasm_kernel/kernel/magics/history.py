@@ -14,7 +14,7 @@ from wasm_kernel.kernel.notebook_copy import copy_path, write_copy
 from wasm_kernel.model.differences import compare_files, compare_variables
 from wasm_kernel.model.grants import legible
 from wasm_kernel.model.snapshots import Snapshot, moment_of
-from wasm_kernel.model.units import format_age, format_duration, format_size
+from wasm_kernel.model.units import counted, format_age, format_duration, format_size
 
 
 class HistoryMagics(Group):
@@ -65,13 +65,13 @@ class HistoryMagics(Group):
                 (s.label or _moment(s)) + _where(s, here, behind),
                 format_age((now - s.created_at).total_seconds()),
                 format_size(s.memory_bytes),
-                f"{render.counted(s.file_count, 'file')}, {format_size(s.file_bytes)}" if s.file_count else "none",
+                f"{counted(s.file_count, 'file')}, {format_size(s.file_bytes)}" if s.file_count else "none",
                 format_size(s.stored_bytes) if s.stored_bytes else "nothing",
             )
             for s in moments
         ]
         header = ("snapshot", "moment", "taken", "memory", "files", "added to disk")
-        return table(data, header, rows, numbers=(3, 4, 5), caption=render.counted(len(rows), "snapshot"))
+        return table(data, header, rows, numbers=(3, 4, 5), caption=counted(len(rows), "snapshot"))
 
     async def session_restore(self, words: list[str], parent: Message) -> Answer:
         """Go back to a snapshot: variables and files."""
@@ -153,7 +153,7 @@ class HistoryMagics(Group):
             )
         header = ("cell", "time", "", "took", "variables", "files", "stored")
         undoable = len(self._host.current.timeline.undoable(known))
-        return table(data, header, rows, numbers=(3, 6), caption=f"{render.counted(undoable, 'cell')} can be undone")
+        return table(data, header, rows, numbers=(3, 6), caption=f"{counted(undoable, 'cell')} can be undone")
 
     async def session_diff(self, words: list[str], parent: Message) -> Answer:
         """Compare two snapshots, or one with the last cell."""

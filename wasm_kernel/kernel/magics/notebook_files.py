@@ -11,11 +11,10 @@ from wasm_kernel.errors import ConfigurationError, Interrupted, PathRefused
 from wasm_kernel.host.files import notebook_folder
 from wasm_kernel.host.files.folder_walk import Item
 from wasm_kernel.host.files.quota import Quota
-from wasm_kernel.kernel import render
 from wasm_kernel.kernel.magics.answers import Answer, Message, Shown, say
 from wasm_kernel.kernel.magics.host import Group
 from wasm_kernel.model.grants import legible
-from wasm_kernel.model.units import format_size
+from wasm_kernel.model.units import counted, format_size
 
 _USUALLY_DONE = 1.0  # seconds after which progress is shown
 _EVERY = 0.3
@@ -52,7 +51,7 @@ class NotebookFileMagics(Group):
         finally:
             shown.clear()
         names = ", ".join(f"/app/{path.strip('/')}" for path in paths[:5]) + (", …" if len(paths) > 5 else "")
-        text = f"Copied into this session: {names} ({render.counted(len(files), 'file')}, {format_size(total)})"
+        text = f"Copied into this session: {names} ({counted(len(files), 'file')}, {format_size(total)})"
         return say(text, [item.path for item in files])
 
     async def session_mount(self, words: list[str], parent: Message) -> Answer:
@@ -104,7 +103,7 @@ def _size_of(path: str, files: list[Item]) -> str:
     name = "/".join(part for part in path.split("/") if part not in ("", "."))
     own = [item for item in files if item.path == name]
     inside = own or [item for item in files if not name or item.path.startswith(f"{name}/")]
-    count = "" if own else f"{render.counted(len(inside), 'file')}, "
+    count = "" if own else f"{counted(len(inside), 'file')}, "
     return f" ({count}{format_size(sum(item.size for item in inside))})"
 
 

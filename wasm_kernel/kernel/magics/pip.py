@@ -6,9 +6,9 @@ import asyncio
 import threading
 
 from wasm_kernel.errors import ConfigurationError, Interrupted, PackageError
-from wasm_kernel.kernel import render
 from wasm_kernel.kernel.magics.answers import Answer, Message, Shown, none, say, table
 from wasm_kernel.kernel.magics.host import Group
+from wasm_kernel.model.units import counted
 
 
 class PipMagic(Group):
@@ -28,9 +28,7 @@ class PipMagic(Group):
             found = await asyncio.to_thread(list_packages, live.session_id, root)
             data = [{"name": p.name, "version": p.version, "built_in": p.built_in} for p in found]
             rows = [(p.name, p.version, "" if p.built_in else "this session's own") for p in found]
-            return table(
-                data, ("package", "version", ""), rows, caption=render.counted(len(found), "package"), most=1000
-            )
+            return table(data, ("package", "version", ""), rows, caption=counted(len(found), "package"), most=1000)
         quiet = {"-q", "--quiet", "-y", "--yes"}
         upgrade = bool({"-U", "--upgrade"} & set(words))
         names = [w for w in words if w not in {*quiet, "-U", "--upgrade"}]

@@ -11,7 +11,7 @@ from wasm_kernel.kernel.magics.answers import Answer, Usage, say, table
 from wasm_kernel.kernel.magics.host import Group
 from wasm_kernel.kernel.magics.naming import name_of, one_line
 from wasm_kernel.model.retention import RetentionPolicy
-from wasm_kernel.model.units import format_age, format_size, parse_duration, parse_size
+from wasm_kernel.model.units import counted, format_age, format_size, parse_duration, parse_size
 
 
 class PruneMagic(Group):
@@ -48,7 +48,7 @@ class PruneMagic(Group):
                 lines += [
                     f"{d.session_id}, deleted {format_age(d.age_hours * 3600)}: its snapshots" for d in planned.forget
                 ]
-                amount = f"{render.counted(len(lines), 'session')}, {format_size(planned.reclaimed_bytes)}"
+                amount = f"{counted(len(lines), 'session')}, {format_size(planned.reclaimed_bytes)}"
                 await self._host.require("prune", f"delete {amount}", lines)
             # Do exactly what was asked about, however long the answer took.
             result = await asyncio.to_thread(carry_out, root, planned, self._place.logger)
@@ -70,13 +70,11 @@ class PruneMagic(Group):
         if not rows:
             text = "No session would be deleted."
             if planned.forget:
-                text += (
-                    f" Snapshots of {render.counted(len(planned.forget), 'deleted session')} would be deleted, {freed}."
-                )
+                text += f" Snapshots of {counted(len(planned.forget), 'deleted session')} would be deleted, {freed}."
             if not policy.is_bounded:
                 text += " Say which to delete: `%prune --older-than 24h` or `%prune --max-sessions N`."
             return say(text, data)
-        caption = f"{render.counted(len(rows), 'session')} would be deleted, {freed} freed. To do it, add `--yes`."
+        caption = f"{counted(len(rows), 'session')} would be deleted, {freed} freed. To do it, add `--yes`."
         header = ("session", "title or notebook", "size", "last used")
         return replace(table(data, header, rows, numbers=(2,), caption=caption), private=True)
 

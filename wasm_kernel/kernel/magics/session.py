@@ -21,7 +21,7 @@ from wasm_kernel.kernel.render import Html
 from wasm_kernel.model import limits
 from wasm_kernel.model.grants import legible
 from wasm_kernel.model.outcome import SandboxResult
-from wasm_kernel.model.units import format_age, format_size
+from wasm_kernel.model.units import counted, format_age, format_size
 from wasm_kernel.sessions.session import LiveSession
 
 _OLDER = (
@@ -87,7 +87,7 @@ class SessionMagics(Group):
             ("disk", "unknown: folders nested too deep" if quota.used is None else _used(quota.used, quota.limit)),
             ("memory", _used(memory, policy.memory_bytes) if memory else f"nothing has run yet; limit {most}"),
             ("time per cell", limits.describe("timeout", policy.timeout_seconds)),
-            ("created", f"{format_age(age)}, {render.counted(data['cells'], 'cell')} run"),
+            ("created", f"{format_age(age)}, {counted(data['cells'], 'cell')} run"),
             *([("sandbox", _OLDER)] if live.on_older_image else []),
             ("outputs", "unsealed" if data["trusted"] else "sealed"),
             ("grants", ", ".join(data["grants"]) or "none"),
@@ -124,7 +124,7 @@ class SessionMagics(Group):
             )
         total = format_size(sum(s.size_bytes for s in found))
         header = ("session", "title or notebook", "size", "last used", "")
-        listed = table(data, header, rows, numbers=(2,), caption=f"{render.counted(len(found), 'session')}, {total}")
+        listed = table(data, header, rows, numbers=(2,), caption=f"{counted(len(found), 'session')}, {total}")
         return replace(listed, private=True)
 
     async def _here(self, parent: Message) -> str:
@@ -156,10 +156,8 @@ class SessionMagics(Group):
             for f in shown
         ]
         files = [f for f in shown if f.kind != "folder"]
-        caption = (
-            f"{render.counted(len(files), 'file')}, {format_size(sum(f.size for f in files))} in /app/{folder}".rstrip(
-                "/"
-            )
+        caption = f"{counted(len(files), 'file')}, {format_size(sum(f.size for f in files))} in /app/{folder}".rstrip(
+            "/"
         )
         listed = table(data, ("name", "size", "changed (UTC)"), rows, numbers=(1,), caption=caption)
         return replace(listed, view=lambda: self._host.browser(folder))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wasm_kernel.model.prune_report import Action, PrunedSession, PruneReport
 from wasm_kernel.model.retention import Decision
-from wasm_kernel.model.units import format_size
+from wasm_kernel.model.units import counted, format_size
 from wasm_kernel.sessions.housekeeping.planning import HousePlan
 
 
@@ -45,12 +45,12 @@ class PruneResult:
 
     def __str__(self) -> str:
         verb = "Would delete" if self.dry_run else "Deleted"
-        parts = [f"{verb} {len(self.deleted_sessions)} sessions, {format_size(self.reclaimed_bytes)}"]
+        parts = [f"{verb} {counted(len(self.deleted_sessions), 'session')}, {format_size(self.reclaimed_bytes)}"]
         parts.append(f"{len(self.skipped_sessions)} skipped")
         if self.live_sessions:
             parts.append(f"{len(self.live_sessions)} in use")
         if self.errors:
-            parts.append(f"{len(self.errors)} errors")
+            parts.append(counted(len(self.errors), "error"))
         return "; ".join(parts) + (" (dry run)" if self.dry_run else "")
 
 

@@ -34,7 +34,12 @@ class Pretended:
         quota = Quota(0, 1 << 30, 0, 100, 1 << 20)
         self.sandbox = SimpleNamespace(policy=ExecutionPolicy(), base_bytes=1 << 20, quota=lambda: quota)
         live = SimpleNamespace(
-            session_id=here, folder=root / here, root=root, sandbox=self.sandbox, change_policy=self._change
+            session_id=here,
+            folder=root / here,
+            root=root,
+            sandbox=self.sandbox,
+            change_policy=self._change,
+            on_older_image=False,
         )
         place = SimpleNamespace(
             root=root, maxima={"memory": 4 << 30}, policy=ExecutionPolicy(), notebook=None, environ={},

@@ -91,23 +91,40 @@ INLINE void edge_f32(const int rows, const int columns, index_t k, float alpha, 
   UNROLL for (int s = 0; s < rows * columns; s++) c[s / columns + s % columns * ldc] += alpha * sum[s / columns][s % columns];
 }
 
-// 4 rows with the 1 or 2 columns of one panel.
-INLINE void tall_f32(const int columns, index_t k, float alpha, const float *a, const float *b, float *c, index_t ldc) {
-  v128_t sum[2] = {wasm_f32x4_const_splat(0), wasm_f32x4_const_splat(0)};
-  for (index_t i = 0; i < k; i++, a += 2, b += columns) {
-    v128_t x = two_panels(a, a + 2 * k);
-    UNROLL for (int j = 0; j < columns; j++) sum[j] = MULTIPLY_ADD_F32(x, wasm_v128_load32_splat(b + j), sum[j]);
+// 4 rows per vector with the 2 columns of one panel, as in sum_f64. OpenBLAS asks for 6 columns at a time, so this is common.
+INLINE void tall_tile_f32(const int vectors, index_t k, v128_t alpha, const float *a, const float *b, float *c, index_t ldc) {
+  v128_t straight[4], crossed[4];
+  const float *a_at[8];
+  UNROLL for (int i = 0; i < 4; i++) straight[i] = crossed[i] = wasm_f32x4_const_splat(0);
+  UNROLL for (int i = 0; i < 8; i++) a_at[i] = a + 2 * i * k;
+  for (index_t left = k; left > 0;) {
+    UNROLL for (int step = 0; step < STEPS; step++) {
+      v128_t y = wasm_v128_load64_splat(b + 2 * step), swapped = wasm_i32x4_shuffle(y, y, 1, 0, 3, 2);
+      UNROLL for (int i = 0; i < vectors; i++) {
+        v128_t x = two_panels(a_at[2 * i] + 2 * step, a_at[2 * i + 1] + 2 * step);
+        straight[i] = MULTIPLY_ADD_F32(x, y, straight[i]);
+        crossed[i] = MULTIPLY_ADD_F32(x, swapped, crossed[i]);
+      }
+      if (--left == 0) goto done;
+    }
+    UNROLL for (int i = 0; i < 8; i++) a_at[i] += 2 * STEPS;
+    b += 2 * STEPS;
   }
-  UNROLL for (int j = 0; j < columns; j++) {
-    STORE(c + j * ldc, MULTIPLY_ADD_F32(sum[j], wasm_f32x4_splat(alpha), LOAD(c + j * ldc)));
+done:
+  UNROLL for (int i = 0; i < vectors; i++) {
+    float *first = c + 4 * i, *second = first + ldc;
+    STORE(first, MULTIPLY_ADD_F32(wasm_i32x4_shuffle(straight[i], crossed[i], 0, 5, 2, 7), alpha, LOAD(first)));
+    STORE(second, MULTIPLY_ADD_F32(wasm_i32x4_shuffle(crossed[i], straight[i], 0, 5, 2, 7), alpha, LOAD(second)));
   }
 }
 
 INLINE void panel_f32(const int columns, index_t m, index_t k, float alpha, const float *a, const float *b, float *c,
                       index_t ldc) {
-  for (; m >= 4; m -= 4, a += 4 * k, c += 4) tall_f32(columns, k, alpha, a, b, c, ldc);
-  if (m & 2) edge_f32(2, columns, k, alpha, a, b, c, ldc), a += 2 * k, c += 2;
-  if (m & 1) edge_f32(1, columns, k, alpha, a, b, c, ldc);
+  v128_t factor = wasm_f32x4_splat(alpha);
+  for (; columns == 2 && m >= 16; m -= 16, a += 16 * k, c += 16) tall_tile_f32(4, k, factor, a, b, c, ldc);
+  for (; columns == 2 && m >= 4; m -= 4, a += 4 * k, c += 4) tall_tile_f32(1, k, factor, a, b, c, ldc);
+  for (; m >= 2; m -= 2, a += 2 * k, c += 2) edge_f32(2, columns, k, alpha, a, b, c, ldc);
+  if (m) edge_f32(1, columns, k, alpha, a, b, c, ldc);
 }
 
 int sgemm_kernel(index_t m, index_t n, index_t k, float alpha, float *a, float *b, float *c, index_t ldc) {

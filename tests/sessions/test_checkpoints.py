@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from wasm_kernel.errors import SandboxClosed, StoreBusy
-from wasm_kernel.host.runtime.memory import CHUNK
 from wasm_kernel.model.snapshot_retention import CheckpointRules
 from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.sessions import checkpoints
@@ -76,9 +75,8 @@ class Recorder:
 class Memory:
     """A captured memory that others may take over."""
 
-    def __init__(self, chunks: int = 0) -> None:
+    def __init__(self) -> None:
         self.taken: list[Memory] = []
-        self.whole, self.pages = [(n, None) for n in range(chunks)], list[Any]()
 
     def take_over(self, other: Memory) -> None:
         self.taken.append(other)
@@ -217,32 +215,24 @@ def test_while_cells_follow_each_other_their_log_is_synced_from_time_to_time(
     play(scene)
 
 
-def test_cells_wait_when_more_is_captured_than_may_be_held(recorder: Recorder, monkeypatch: Any) -> None:
-    """A guest that changes much in every cell, and a disk that is slower: what was there before is held meanwhile."""
-    monkeypatch.setattr(checkpoints, "_MOST_CAPTURED", 10 * CHUNK)
+def test_who_has_to_wait_until_it_has_caught_up_waits_a_while(recorder: Recorder, monkeypatch: Any) -> None:
+    """A guest that changes much in every cell, and a disk that is slower."""
 
     async def scene(made: Checkpoints, collected: Collected) -> None:
         recorder.may_write.clear()
-        for number, chunks in ((1, 8), (2, 2)):
-            one = pending(recorder, number)
-            one.guest.memory.whole = Memory(chunks).whole  # type: ignore[assignment]
-            made.enqueue(one)
-            await asyncio.wait_for(made.caught_up(), 10)
-        large = pending(recorder, 3)
-        large.guest.memory.whole = Memory(9).whole  # type: ignore[assignment]
-        made.enqueue(large, soon=True, logged=True)
+        made.enqueue(pending(recorder, 1))
+        await asyncio.wait_for(made.caught_up(), 10)  # for the last one nobody waits
+        made.enqueue(pending(recorder, 2), soon=True, logged=True)
         waiting = asyncio.ensure_future(made.caught_up())
         await asyncio.sleep(0.1)
         assert not waiting.done() and not recorder.counts
         recorder.may_write.set()
         await asyncio.wait_for(waiting, 10)
-        assert recorder.counts[0] == 1, "the oldest is written, now that somebody waits"
-        monkeypatch.setattr(checkpoints, "_CAPTURED_PATIENCE", 0.05)
+        assert recorder.counts[0] == 1
+        monkeypatch.setattr(checkpoints, "_PATIENCE", 0.05)
         recorder.may_write.clear()
-        for number in (4, 5):
-            one = pending(recorder, number)
-            one.guest.memory.whole = Memory(20).whole  # type: ignore[assignment]
-            made.enqueue(one)
+        for number in (3, 4):
+            made.enqueue(pending(recorder, number))
         await asyncio.wait_for(made.caught_up(), 10)  # a disk that hangs does not end the notebook
         recorder.may_write.set()
 

@@ -18,12 +18,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wasm_kernel.errors import SandboxClosed, WasmKernelError
-from wasm_kernel.host.runtime.memory import CHUNK
 from wasm_kernel.host.runtime.sandbox import Captured
 from wasm_kernel.host.store.cell_log import CellLog
 from wasm_kernel.model.snapshot_retention import CheckpointRules
 from wasm_kernel.model.snapshots import SavedFile, Snapshot, Variables
-from wasm_kernel.sessions.memory_table import PAGE
 from wasm_kernel.sessions.recorder import Recorder
 from wasm_kernel.sessions.snapshots import collect_snapshots, list_snapshots
 
@@ -32,8 +30,7 @@ _LOGGED_PAUSE, _LOGGED_MOST_WAIT = 1.0, 60.0  # the same for one whose cell is i
 _SYNC_EVERY = 1.0  # seconds, while cells are logged and not written
 _MOST_WAITING = 32 << 20  # bytes of the log: as much is held to undo what was changed since a capture
 _FEWEST = 2  # checkpoints that stay however large they are
-_MOST_CAPTURED = 512 << 20  # bytes of several captures: what the next cells change of them is held twice meanwhile
-_CAPTURED_PATIENCE = 60.0  # seconds that cells wait for such captures to be written
+_PATIENCE = 60.0  # seconds that cells wait until less is held for captures that are not written
 
 
 class Collector:
@@ -81,12 +78,6 @@ class Pending:
     due: Literal["", "when idle", "now"] = ""
     since: float = field(default_factory=time.monotonic)
     written: Future[Snapshot] = field(default_factory=Future)
-
-    @property
-    def size(self) -> int:
-        """Bytes of memory that it names."""
-        memory = self.guest.memory
-        return len(memory.whole) * CHUNK + len(memory.pages) * PAGE
 
     @property
     def may_go(self) -> bool:
@@ -179,13 +170,9 @@ class Checkpoints:
                 return
 
     async def caught_up(self) -> None:
-        """Wait while cells change so much that more and more of it is held until it is written."""
-        end = time.monotonic() + _CAPTURED_PATIENCE
-        while time.monotonic() < end:
-            with self._guard:
-                captured = [*self._being_written, *self._queue]
-            if len(captured) < 2 or sum(pending.size for pending in captured) <= _MOST_CAPTURED:
-                return
+        """Wait until no more than the last capture is to be written, for a while."""
+        end = time.monotonic() + _PATIENCE
+        while len(self._being_written) + len(self._queue) > 1 and time.monotonic() < end:
             self._flush()
             await asyncio.sleep(0.02)
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from wasm_kernel.sessions.checkpoints import Checkpoints, Collector, Pending
 
 _CLOSE_PATIENCE = 2.0  # seconds that closing a session waits for a request to the guest to end
+_MOST_HELD = 512 << 20  # bytes of memory as it was, for captures that are not written yet
 _COLLECT_EVERY = 100  # deleted checkpoints
 _STARTUP_OPTIONS = {"silent": False, "store_history": False, "user_expressions": {}, "allow_stdin": False}
 
@@ -222,7 +223,8 @@ class SessionRuntime(GuestAccess):
             async with self.guest:
                 with contextlib.suppress(WasmKernelError):  # the guest cannot be captured: the last checkpoint stays
                     await self._save_cell(unsaved)
-                    await self.checkpoints.caught_up()
+                    if self.sandbox.held_bytes > _MOST_HELD:  # cells change more than can be written meanwhile
+                        await self.checkpoints.caught_up()
             self._quota.after_checkpoint()
 
     async def _save_cell(self, cell: UnsavedCell) -> None:

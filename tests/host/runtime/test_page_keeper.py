@@ -186,6 +186,7 @@ def test_many_pages_are_kept_in_portions(base: BaseMemory, monkeypatch: pytest.M
     state.attach(live.address)
     before = live.bytes()
     state.capture(())
+    assert not state.held_bytes
     live.write(0, b"x")
     assert state.keep(live.address, SIZE, MOST, live.keeper)
     state.logged()
@@ -194,6 +195,7 @@ def test_many_pages_are_kept_in_portions(base: BaseMemory, monkeypatch: pytest.M
         live.write(page * PAGE + page, b"written")
     assert state.keep(live.address, SIZE, MOST, live.keeper)
     assert len(state.changed) == 29
+    assert state.held_bytes >= 29 * (12 + 64), "as it was, for the capture"
     replay = GuestMemory(base)
     replay.replay(SIZE, b"".join([_one_write(base), state.delta()]))
     for kept in (state, replay):

@@ -319,6 +319,11 @@ class GuestMemory:
         return set(self._changed)
 
     @property
+    def held_bytes(self) -> int:
+        """What is held as it was, for captures that are not read yet."""
+        return self._overlay.held_bytes
+
+    @property
     def changed_bytes(self) -> int:
         """The size of the pages in `changed`."""
         return len(self._changed) * PAGE

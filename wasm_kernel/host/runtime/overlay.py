@@ -54,6 +54,7 @@ class _Change:
 
     def __init__(self, moment: int, pages: dict[int, bytes | None], lines: bytes) -> None:
         self.moment, self._lines = moment, lines
+        self.size = len(lines) + sum(PAGE for content in pages.values() if content is not None)
         self._before: dict[int, bytes | tuple[int, memoryview] | None] = {**pages}
 
     @property
@@ -94,6 +95,11 @@ class Overlay:
             wanted = set().union(*(reader.unread & pages for reader in waiting))
             if wanted:
                 self._changes.append(_Change(self.moment, {page: self.page(page) for page in wanted}, b""))
+
+    @property
+    def held_bytes(self) -> int:
+        """How much was put aside for readers, when pages last changed."""
+        return sum(change.size for change in self._changes)
 
     def pages_at(self, pages: Iterable[int], moment: int) -> dict[int, bytes | None]:
         """What pages held at a moment; None: they were not in the overlay. `lock` is held."""

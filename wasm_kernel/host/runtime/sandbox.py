@@ -216,6 +216,11 @@ class Sandbox:
         return self._guest.policy
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes of memory that are held as they were, for captures that are not written yet."""
+        return self._guest.memory.held_bytes
+
+    @property
     def next_task(self) -> float | None:
         """When a background task of the guest wants to go on, in seconds; None: there is none."""
         return self._executions.next_task

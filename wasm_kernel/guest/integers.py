@@ -2,14 +2,52 @@
 
 The runtime's numpy is changed at build so that its default integer is int64 (`host/image/int64.py`). Positions
 (np.intp) keep 32 bits, and compiled code of the libraries takes nothing else. Where a library counts on the two being
-the same, it is mended here, when it is imported.
+the same, it is mended here, when it is imported. And what a library returns to people's own code, in a cell or in a
+module in /app, is int64 as on a 64-bit machine, so that they can compute with it: np.argsort(x) * 10**6.
 """
+
+import functools
+import math
+import sys
+
+_ANYTHING, _TUPLES = -1, 0x7FFFFFFF
+# numpy's functions that return positions or counts. Bit k: item k of a tuple is one; _ANYTHING: so is what is no tuple.
+_RETURNS = {
+    "argmax": _ANYTHING,
+    "argmin": _ANYTHING,
+    "argpartition": _ANYTHING,
+    "argsort": _ANYTHING,
+    "argwhere": _ANYTHING,
+    "count_nonzero": _ANYTHING,
+    "digitize": _ANYTHING,
+    "flatnonzero": _ANYTHING,
+    "histogram": 0b1,
+    "intersect1d": 0b110,
+    "lexsort": _ANYTHING,
+    "linalg.matrix_rank": _ANYTHING,
+    "nanargmax": _ANYTHING,
+    "nanargmin": _ANYTHING,
+    "nonzero": _ANYTHING,
+    "ravel_multi_index": _ANYTHING,
+    "searchsorted": _ANYTHING,
+    "unique": 0b1110,
+    "unique_all": 0b1110,
+    "unique_counts": 0b10,
+    "unique_inverse": 0b10,
+    "unravel_index": _ANYTHING,
+    "where": _TUPLES,
+}
 
 
 def install(after_import):
     """Mend each module once it has been imported."""
     after_import("numpy._core._type_aliases", _names)
+    after_import("numpy", _positions)
+    after_import("numpy.lib._arraypad_impl", _pad)
+    after_import("numpy.random._generator", _choice)
+    after_import("pandas.core.dtypes.common", _platform_int)
     after_import("pandas.core.internals.managers", _block_manager)
+    after_import("pandas", _pandas)
     after_import("scipy.signal._peak_finding", _peaks)
     after_import("scipy.special._ufuncs", _special)
 
@@ -20,6 +58,144 @@ def _names(module):
         module.allTypes[attribute] = module.allTypes[wide]
         for name in names:
             module.sctypeDict[name] = module.allTypes[wide]
+
+
+def _positions(module):
+    """Compiled code (`positions.wat`) looks these up whenever somebody calls one of the functions."""
+    for path, which in _RETURNS.items():
+        place = module
+        for name in path.split("."):
+            place = getattr(place, name)
+        vars(place)["return"] = which
+    for name in ("find", "rfind", "index", "rindex", "count"):
+        wide = _for_people(getattr(module.strings, name))
+        setattr(module.strings, name, wide)
+        setattr(module.char, name, wide)
+    module.mask_indices = _for_people(module.mask_indices)
+
+
+def _pad(module):
+    """Widths are cast to np.intp, and would wrap."""
+    from numpy import abs, any, asarray
+
+    real = module._as_pairs
+
+    def as_pairs(x, ndim, as_index=False):
+        if as_index and any(abs(asarray(x)) >= 2**31):
+            raise ValueError("Maximum allowed dimension exceeded")
+        return real(x, ndim, as_index)
+
+    module._as_pairs = as_pairs
+
+
+def _choice(module):
+    """Generator.choice without replacement counts up to the population's size in an np.intp, and would never end."""
+    import gc
+
+    methods = gc.get_referents(vars(module.Generator))[0]  # a compiled class takes no attributes
+    real = methods["choice"]
+
+    @functools.wraps(real)
+    def choice(self, a, size=None, replace=True, p=None, axis=0, shuffle=True):
+        if replace or p is not None or not hasattr(a, "__index__") or getattr(a, "ndim", 0) or a < 2**31:
+            return real(self, a, size, replace, p, axis, shuffle)
+        return _sample(self, int(a), size, shuffle)
+
+    methods["choice"] = choice
+
+
+def _sample(generator, population, size, shuffle):
+    """Floyd's algorithm as numpy has it: the same numbers."""
+    from numpy import array
+
+    shape = () if size is None else size if isinstance(size, tuple) else (size,)
+    count = math.prod(shape)
+    drawn, seen = [], set()
+    for last in range(population - count, population):
+        number = int(generator.integers(0, last, endpoint=True))
+        drawn.append(last if number in seen else number)
+        seen.add(drawn[-1])
+    for i in reversed(range(1, count if shuffle else 0)):
+        k = int(generator.integers(0, i, endpoint=True))
+        drawn[i], drawn[k] = drawn[k], drawn[i]
+    return drawn[0] if size is None else array(drawn, dtype="int64").reshape(shape)
+
+
+def _for_people(function, which=_ANYTHING):
+    """The function, with int64 for np.intp in what people's code gets from it; bits as above."""
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        __tracebackhide__ = True
+        result = function(*args, **kwargs)
+        if not _is_for_people(sys._getframe(1).f_globals):
+            return result
+        if isinstance(result, tuple):
+            return tuple(_wide(item) if which >> k & 1 else item for k, item in enumerate(result))
+        return _wide(result) if which < 0 else result
+
+    return call
+
+
+def _is_for_people(caller):
+    return caller.get("__name__", "__main__") == "__main__" or str(caller.get("__file__")).startswith("/app")
+
+
+def _wide(value):
+    return value.astype("int64") if getattr(value, "dtype", None) == "int32" else value
+
+
+def _pandas(module):
+    for kind in (module.Series, module.Index, module.RangeIndex, module.MultiIndex, module.IntervalIndex):
+        for name in (
+            "argsort",
+            "searchsorted",
+            "get_indexer",
+            "get_indexer_for",
+            "get_indexer_non_unique",
+            "factorize",
+        ):
+            if name in vars(kind) or kind in (module.Series, module.Index) and hasattr(kind, name):
+                setattr(kind, name, _for_people(getattr(kind, name), 0b1 if name == "factorize" else _ANYTHING))
+    for name in ("factorize", "cut", "qcut"):
+        setattr(module, name, _for_people(getattr(module, name), -(2**31) | 0b1))
+    _take(module.core.generic.NDFrame)
+
+
+def _take(kind):
+    """Positions are cast to np.intp, and would wrap."""
+    real = kind.take
+
+    @functools.wraps(real)
+    def take(self, indices, *args, **kwargs):
+        __tracebackhide__ = True
+        return real(self, indices if isinstance(indices, slice) else _fitting(indices), *args, **kwargs)
+
+    kind.take = take
+
+
+def _fitting(indices):
+    """The same, as np.intp if they are int64 and fit."""
+    import numpy as np
+
+    array = np.asarray(indices)
+    if array.dtype != np.int64:
+        return indices
+    positions = array.astype(np.intp)
+    if (positions != array).any():
+        raise IndexError("positional indexers are out-of-bounds")
+    return positions
+
+
+def _platform_int(module):
+    from numpy import dtype, ndarray
+
+    real, int64 = module.ensure_platform_int, dtype("int64")
+
+    def ensure_platform_int(arr):
+        return real(_fitting(arr) if type(arr) is ndarray and arr.dtype is int64 else arr)
+
+    module.ensure_platform_int = ensure_platform_int
 
 
 def _block_manager(module):
@@ -41,13 +217,12 @@ def _peaks(module):
     import numpy as np
 
     def positions(value):
-        value = np.asarray(value)
-        return value.astype(np.intp, casting="same_value") if value.dtype.kind in "iu" else value
+        return _fitting(value) if isinstance(value, np.ndarray) else value
 
     expected, widths = module._arg_peaks_as_expected, module._peak_widths
 
     def peaks_as_expected(value):
-        return expected(positions(value))
+        return expected(positions(np.asarray(value)))
 
     def peak_widths(x, peaks, rel_height, prominences, left_bases, right_bases):
         return widths(x, peaks, rel_height, prominences, positions(left_bases), positions(right_bases))

@@ -64,6 +64,8 @@ def test_functions_are_laid_over_and_call_what_was_there(
         (func $twice (param $x i32) (result i32) (i32.mul (local.get $x) (i32.const 2)))
         (func $old (export "old") (param $x i32) (result i32) (call $twice (call $original_old (call $helper (local.get $x)))))""")
     monkeypatch.setattr(int64, "POSITIONS", text)
+    monkeypatch.setattr(int64, "_METHODS", ())
+    monkeypatch.setattr(int64, "_COUNTS", ())
     module = WasmModule(
         bytes(
             wasmtime.wat2wasm("""(module
@@ -73,7 +75,7 @@ def test_functions_are_laid_over_and_call_what_was_there(
               (func (export "caller") (param i32) (result i32) (call $old (local.get 0))))""")
         )
     )
-    assert int64._lay_over(module) == {"old": 1}
+    assert int64._lay_over(module) == {"old": 1, "original_old": 3}
     store = wasmtime.Store()
     exports = wasmtime.Instance(store, wasmtime.Module(store.engine, module.to_bytes()), []).exports(store)
     caller = exports["caller"]
@@ -99,13 +101,33 @@ def test_functions_are_laid_over_and_call_what_was_there(
         ("x.take(np.array([2**32]))", "IndexError"),
         ("np.put(x, [2**32], 1)", "IndexError"),
         ("np.choose(np.array([2**32]), [x, x])", "IndexError"),
+        ("x[np.arange(20) * 2**30]", "IndexError"),
+        ("x[np.array([0, 2**32])]", "IndexError"),
+        ("x[np.arange(40)[::2] * 2**30]", "IndexError"),
+        ("x[np.array([0, 2**32], '>i8')]", "IndexError"),
+        ("x[np.array([0, 2**64 - 1], 'u8')]", "IndexError"),
+        ("x[np.asfortranarray(np.arange(6).reshape(2, 3) * 2**32)]", "IndexError"),
+        ("np.take(x, [0, 2**32])", "IndexError"),
+        ("np.repeat(x, np.arange(5) * 2**32)", "ValueError"),
+        ("np.searchsorted(x, 2, sorter=np.arange(5) + 2**32)", "ValueError"),
+        ("np.random.RandomState(0).binomial(np.array([2**40, 1]), .5)", "ValueError"),
+        ("np.pad([1], 2**32)", "ValueError"),
+        ("pd.Categorical(['a', 'b']).take(np.array([0, 2**32]))", "IndexError"),
         ("np.add.reduceat(x, np.array([2**32]))", "IndexError"),
+        ("np.add.reduceat(x, [0, 2**32])", "IndexError"),
         ("np.repeat(x, 2**32)", "ValueError"),
         ("np.repeat(x, np.array([2**32] * 5))", "ValueError"),
         ("np.partition(x, 2**32)", "ValueError"),
         ("np.unravel_index(2**32, (10, 10))", "ValueError"),
         ("np.ravel_multi_index(([2**32], [0]), (10, 10))", "ValueError"),
         ("np.zeros(2**31)", "ValueError"),
+        ("np.bincount(np.array([2**32]))", "ValueError"),
+        ("np.bincount([2**32])", "ValueError"),
+        ("pd.Series(x).iloc[[2**32]]", "IndexError"),
+        ("pd.Series(x).iloc[np.array([2**32])] = 1", "IndexError"),
+        ("pd.DataFrame({'a': x}).take(np.array([2**32]))", "IndexError"),
+        ("pd.Series(x).take([2**32])", "IndexError"),
+        ("pd.Index(x).take(np.array([2**32]))", "IndexError"),
         ("np.delete(x, [2**32])", "IndexError"),
         ("np.insert(x, [2**32], 1)", "IndexError"),
         ("np.take_along_axis(x, np.array([2**32]), 0)", "IndexError"),
@@ -123,6 +145,11 @@ def test_a_position_or_count_that_does_not_fit_raises(shared_sandbox: BaseSandbo
     [
         "assert (x[np.array([4, -1, 0])] == [4, 4, 0]).all()",
         "y = np.arange(12).reshape(3, 4)[np.array([[0, 2]]).T, np.array([1, 3], 'u8')]; assert y.tolist() == [[1, 3], [9, 11]]",
+        "m = np.arange(12).reshape(3, 4); k = np.array([[0, 1, 2], [2, 1, 0]], order='F')\n"
+        "for i in (k, k[:, ::-1], k.T, k.astype('>i8'), k.astype('u4'), k.astype('u8'), np.broadcast_to(k[0], (2, 3))):\n"
+        "    assert (m[i] == m[i.astype(np.intp)]).all() and (m[i, -1] == m[i.tolist(), -1]).all()\n"
+        "    assert (m.take(i, axis=0) == m[i.tolist()]).all() and m[i].strides == m[i.astype(np.intp)].strides",
+        "assert x[np.array([-5, 4, -1])].tolist() == [0, 4, 4] and x[np.array([[[2]]])].shape == (1, 1, 1)",
         "assert x[[]].shape == (0,) and x[np.array([], int)].shape == (0,)",
         "x[np.array([1, 2])] += 5; assert x.tolist() == [0, 6, 7, 3, 4]",
         "assert np.repeat(x, x).tolist() == [1, 2, 2, 3, 3, 3, 4, 4, 4, 4] and np.repeat(x, 2).size == 10",
@@ -152,15 +179,75 @@ def test_positions_and_counts_that_fit(shared_sandbox: BaseSandbox, code: str) -
         "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]}); df['b'] = 3; df.insert(0, 'c', 4); assert list(df) == ['c', 'a', 'b']",
         "from scipy.signal import peak_widths, peak_prominences\nx = np.array([0., 2, 0, 3, 0])\n"
         "p, l, r = peak_prominences(x, [1, 3])\n"
-        "own = (p, np.array([int(k) for k in l]), [int(k) for k in r])\n"
+        "own = (p, l.astype(int), r.astype(int))\n"
         "assert (peak_widths(x, np.array([1, 3]), prominence_data=own)[0] == peak_widths(x, [1, 3])[0]).all()",
         "from scipy import special\nassert special.kn(np.array([1, 2]), 2.0).shape == (2,) and special.yn(1, 2.0) < 0\n"
         "assert special.bdtr(np.arange(3), 5, 0.5).shape == (3,)\nimport pickle, copy\n"
         "assert pickle.loads(pickle.dumps(special.kn))(1, 2.0) == copy.copy(special.kn)(1, 2.0) == special.kn(1, 2.0)",
         "r = np.random.RandomState(0)\nassert max(r.randint(0, 2**40, 9)) > 2**32 and r.randint(5, size=2).dtype == 'int64'\n"
         "assert r.choice(5, 2).dtype == r.permutation(5).dtype == 'int64' and r.binomial(np.array([5, 6]), 1.0).tolist() == [5, 6]",
+        "r = np.random.default_rng(0)\nassert r.choice(2**40, 2, replace=False).tolist() == [296633628802, 700346781657]\n"
+        "assert r.choice(2**31, (2, 2), replace=False).tolist() == [[87989972, 35492826], [161576974, 376383645]] and r.choice(2**50, replace=False) == 683011163423670\n"
+        "assert sorted(r.choice(5, 5, replace=False)) == [0, 1, 2, 3, 4] and np.pad([1], (0, np.int64(1))).tolist() == [1, 0]",
         "from sklearn.utils.random import sample_without_replacement\nassert sorted(sample_without_replacement(4, 4)) == [0, 1, 2, 3]",
     ],
 )
 def test_what_libraries_pass_to_compiled_code(shared_sandbox: BaseSandbox, code: str) -> None:
     _run(shared_sandbox, f"import numpy as np\n{code}")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "np.argsort(x)", "x.argsort()", "np.argsort([3, 1])", "np.argmax(m, axis=0)", "m.argmin(axis=1)", "x.argmax()",
+        "np.nonzero(x)[0]", "x.nonzero()[0]", "np.where(x > 2)[0]", "np.flatnonzero(x)", "np.argwhere(x)",
+        "np.searchsorted(x, [1, 2])", "x.searchsorted([1])", "np.digitize([0.5], x)", "np.histogram(x, bins=2)[0]",
+        "np.unique(x, return_inverse=True)[1]", "np.unique(x, return_index=True)[1]", "np.unique_all(x).inverse_indices",
+        "np.unique(x, return_counts=True)[1]", "np.lexsort((x, x))", "np.argpartition(x, 2)", "x.argpartition(2)",
+        "np.ravel_multi_index(([0], [1]), (2, 2))", "np.unravel_index([3], (2, 2))[0]", "np.count_nonzero(m, axis=0)",
+        "np.bincount(x)", "np.intersect1d(x, x, return_indices=True)[1]", "np.random.RandomState(0).binomial(5, .5, 3)",
+        "np.random.RandomState(0).multinomial(5, [.5, .5])", "np.nanargmax(m * 1.0, axis=0)", "np.linalg.matrix_rank(m)",
+        "np.strings.find(['a'], 'b')", "np.char.count(['a'], 'b')", "np.mask_indices(2, np.triu)[0]",
+        "s.argsort()", "s.searchsorted([1])", "s.factorize()[0]", "pd.factorize(x)[0]", "pd.cut(x, 2, labels=False)",
+        "pd.Index(x).get_indexer([2])", "pd.Index(x).argsort()", "s.value_counts()", "s.groupby(x % 2).size()",
+        "s.groupby(x % 2).cumcount()", "s.groupby(x % 2).ngroup()", "s.groupby(x % 2).count()", "s.groupby(x % 2).nunique()",
+    ],
+)  # fmt: skip
+def test_a_notebook_can_compute_with_positions(shared_sandbox: BaseSandbox, code: str) -> None:
+    setup = "import numpy as np, pandas as pd\nx = np.arange(5); m = x.reshape(1, 5); s = pd.Series(x)"
+    check = f"r = {code}; assert r.dtype == 'int64', r.dtype; r * 10**12"
+    _run(shared_sandbox, f"{setup}\n{check}")
+    _run(shared_sandbox, f"{setup}\nexec({check!r}, dict(np=np, pd=pd, x=x, m=m, s=s))")
+
+
+def test_compiled_code_that_a_cell_calls_gets_positions(shared_sandbox: BaseSandbox) -> None:
+    """It has no frame of its own: by its frame, its caller would be the cell."""
+    code = (
+        "from scipy.sparse import csgraph, csr_array\ngraph = csr_array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])\n"
+        "print(csgraph.reverse_cuthill_mckee(graph))"  # sorts with np.argsort, and takes np.intp only
+    )
+    assert _run(shared_sandbox, code) == "[2 1 0]\n"
+
+
+def test_libraries_get_positions_as_compiled_code_takes_them(shared_sandbox: BaseSandbox) -> None:
+    code = (
+        "import numpy as np, types\nlibrary = types.ModuleType('library')\n"
+        "exec('def f(np, x): return np.argsort(x), x.argsort(), np.where(x)[0], np.unique(x, return_inverse=True)[1]', vars(library))\n"
+        "print({str(r.dtype) for r in library.f(np, np.arange(5))})\nlibrary.__file__ = '/site/library.py'\n"
+        "print({str(r.dtype) for r in library.f(np, np.arange(5))})\nlibrary.__file__ = '/app/library.py'\n"
+        "print({str(r.dtype) for r in library.f(np, np.arange(5))})\nlibrary.__file__ = None\nlibrary.f(np, np.arange(5))"
+    )
+    assert _run(shared_sandbox, code) == "{'int32'}\n{'int32'}\n{'int64'}\n", "the last is people's own module"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "np.unique(i)", "np.unique(i, return_index=True)[0]", "np.where(i > 1, i, i)", "i.argmax(out=np.array(0, np.int32))",
+        "np.argmax(m, axis=0, out=np.zeros(5, np.int32))", "np.intersect1d(i, i)", "np.sort(i)", "i + i", "np.take(i, [1])",
+        "np.histogram([1.0], bins=i)[1]", "pd.factorize(i)[1]", "np.unique_all(i).values",
+    ],
+)  # fmt: skip
+def test_32_bits_that_were_asked_for_stay(shared_sandbox: BaseSandbox, code: str) -> None:
+    setup = "import numpy as np, pandas as pd\ni = np.arange(5, dtype=np.int32); m = np.arange(5).reshape(1, 5)"
+    _run(shared_sandbox, f"{setup}\nr = {code}; assert r.dtype == 'int32', r.dtype")

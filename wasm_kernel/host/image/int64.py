@@ -3,7 +3,8 @@
 On wasm32 numpy's default integer is C's `long` (type number 7), which has 32 bits: `np.arange(70000).sum()` would be
 negative. int64 is `long long` here (type number 9). Where numpy's compiled code says 7 and means "the default integer",
 `CHANGES` makes it say 9. np.intp, the type of positions, stays as wide as an address: compiled code writes through it.
-`positions.wat` is what passes between the two: a position or a count that does not fit raises instead of wrapping.
+`positions.wat` is what passes between the two: a position or a count that does not fit raises instead of wrapping,
+and people's code gets int64 where the libraries get np.intp.
 
 Each change names a function, the instructions that must be there, and how often. Addresses are those of the one runtime
 that is pinned by its hash (`WORDS`; the build compares them with the booted guest's). So another runtime cannot be
@@ -33,10 +34,21 @@ WORDS = {
     "name_long": (27668500, "sys.intern('long')"),
 }
 # Objects that are themselves at a known address.
-OBJECTS = {"int": (26106228, "int"), "int32": (26435440, "numpy.int32")}
+OBJECTS = {
+    "int": (26106228, "int"),
+    "tuple": (26125008, "tuple"),
+    "int32": (26435440, "numpy.int32"),
+    "ndarray": (26443132, "numpy.ndarray"),
+    "__name__": (26188944, "sys.intern('__name__')"),
+    "__main__": (26188688, "sys.intern('__main__')"),
+    "__file__": (26187064, "sys.intern('__file__')"),
+    "return": (26207064, "sys.intern('return')"),
+}
 
 POSITIONS = Path(__file__).with_name("positions.wat")
 TEXT_SPACE = 96
+_THREAD_STATE = 27561516  # where the pointer to it is; 56 bytes on is the current frame
+_METHODS = ("argmax", "argmin", "argsort", "argpartition", "nonzero", "searchsorted")
 _VALUE_TYPES = {0x7F: "i32", 0x7E: "i64", 0x7D: "f32", 0x7C: "f64"}
 _TOO_LARGE = "an index or a count of 2**31 or more: an array has fewer elements than that here"
 _DRAWN = "numpy.random.RandomState(0)"
@@ -45,6 +57,8 @@ _SAMPLE = "sklearn.utils.random.sample_without_replacement"
 _FACTS = [
     "numpy.arange(70000).sum() == 2449965000",
     "numpy.array([1]).dtype == numpy.dtype(int) == numpy.dtype('int') == numpy.int_ == numpy.int64",
+    "eval('numpy.argsort([2, 1]).dtype', dict(numpy=numpy)) == 'int64'",
+    "eval('numpy.argsort([2, 1]).dtype', dict(numpy=numpy, __name__='library')) == 'int32'",
     f"{_DRAWN}.tomaxint() >= 0 and type({_DRAWN}.randint(9)) is int",
     f"{_DRAWN}.choice(9, 3).dtype == {_DRAWN}.choice(9, 3, replace=False).dtype == 'int64'",
     f"{_DRAWN}.permutation(9).dtype == {_DRAWN}.randint(9, size=2).dtype == {_DRAWN}.poisson(3, 2).dtype == 'int64'",
@@ -76,6 +90,12 @@ def _word(name: str) -> str:
 
 _RANDOM = "5numpy_6random_6mtrand"
 _RANDOM_STATE = f"{_RANDOM}_11RandomState"
+_COUNTS = (
+    "arr_bincount",
+    f"__pyx_pw_{_RANDOM_STATE}_43random_integers",
+    f"__pyx_pw_{_RANDOM_STATE}_87binomial",
+    f"__pyx_pw_{_RANDOM_STATE}_103multinomial",
+)
 CHANGES = [
     # np.array([1]), np.result_type(int), np.full(3, 7)
     Change("int_default_descriptor", _DEFAULT_INTEGER, {0: "i32.const 9"}),
@@ -136,6 +156,12 @@ CHANGES = [
         f"{_DEFAULT_INTEGER}; i32.const 0; i32.const 1; i32.const 1281; i32.const 0; {_FROM_ANY}",
         {6: "call counts_from_any"},
     ),
+    Change("original_arr_bincount", f"select; i32.const 0; {_FROM_ANY}", {2: "call counts_from_any"}),
+    Change(
+        "original_arr_bincount",
+        f"i32.const 1; i32.const 1; local.get _; i32.const 0; {_FROM_ANY}",
+        {4: "call counts_from_any"},
+    ),
     Change(
         "partition_prep_kth_array",
         f"{_DEFAULT_INTEGER}; i32.const 0; call PyArray_CastToType",
@@ -144,13 +170,20 @@ CHANGES = [
     Change(
         "PyArray_SearchSorted",  # sorter=
         f"{_DEFAULT_INTEGER}; i32.const 768; call PyArray_FromArray",
-        {2: f"i32.const {768 | _SAME_KIND}"},
+        {3: "call positions_from_array"},
     ),
     Change(
         "_PyArray_ArgMinMaxCommon",  # out=
         f"{_DEFAULT_INTEGER}; i32.const 9473; call PyArray_FromArray",
         {2: f"i32.const {9473 | _SAME_KIND}"},
     ),
+    # nothing to change: positions.wat counts on these
+    Change("PyEval_GetGlobals", f"i32.load {_THREAD_STATE}; i32.const 56; i32.add; i32.load 0", {}),
+    Change("_PyEval_EvalFrameDefault", "global.get 0; i32.const 400; i32.sub", {}),
+    Change("_PyEval_EvalFrameDefault", f"i32.const {3 << 16}; i32.store {272 + 36}", {}),
+    Change("_Py_VectorCall_StackRefSteal", "global.get 0; i32.const 48; i32.sub", {}),
+    Change("PyObject_Vectorcall", "global.get 0; i32.const 32; i32.sub", {}),
+    Change("method_vectorcall_NOARGS", "global.get 0; i32.const 16; i32.sub", {}),
     # numpy.random.RandomState: names of types. binomial and multinomial write through a `long *` and keep np.long.
     Change(f"__pyx_f_{_RANDOM}_int64_to_long", f"i32.const 0; {_word('name_l')}", {1: _word("name_int64")}),
     Change(
@@ -161,9 +194,10 @@ CHANGES = [
     Change(f"__pyx_pf_{_RANDOM_STATE}_34choice", f"i32.const 0; {_word('name_long')}", {1: _word("name_int64")}, 2),
     Change(f"__pyx_pw_{_RANDOM_STATE}_109permutation", f"i32.const 0; {_word('name_long')}", {1: _word("name_int64")}),
     Change(
-        f"__pyx_pw_{_RANDOM_STATE}_87binomial",
-        "i32.const 7; local.get _; i32.load _; call_indirect; i32.const 0; i32.const 0; i32.const 256",
-        {6: f"i32.const {256 | _SAME_KIND}"},
+        f"original___pyx_pw_{_RANDOM_STATE}_87binomial",
+        "i32.const 7; local.get _; i32.load _; call_indirect; i32.const 0; i32.const 0; i32.const 256; i32.const 0; "
+        "local.get _; call_indirect",  # PyArray_FromAny, by its pointer
+        {8: "", 9: "call counts_from_any"},
     ),
     # scikit-learn fills arrays of dtype=int through buffers of `long` and `intp_t`: they become np.int32, which is both
     *(
@@ -181,15 +215,19 @@ CHANGES = [
 
 def inputs() -> str:
     """All that the changed module depends on, for the keys of the image."""
-    return repr((WORDS, OBJECTS, CHANGES, _TOO_LARGE, POSITIONS.read_text()))
+    return repr((WORDS, OBJECTS, CHANGES, _METHODS, _COUNTS, _THREAD_STATE, _TOO_LARGE, POSITIONS.read_text()))
 
 
 def widen(module: WasmModule) -> None:
     """Make the changes, or raise `BadModule` with the first that does not fit and change nothing that is written."""
     added = _lay_over(module)
-    patterns = Patterns(lambda name: added[name] if name in added else module.function_index(name))
+
+    def function_index(name: str) -> int:
+        return added[name] if name in added else module.function_index(name)
+
+    patterns = Patterns(function_index)
     for change in CHANGES:
-        index = module.function_index(change.function)
+        index = function_index(change.function)
         body, found = patterns.replace(module.body(index), change.pattern, change.to)
         if found != change.times:
             raise BadModule(f"{change.function} has `{change.pattern}` {found} times, not {change.times}")
@@ -197,13 +235,18 @@ def widen(module: WasmModule) -> None:
 
 
 def _lay_over(module: WasmModule) -> dict[str, int]:
-    """Add the functions of positions.wat, some of them in place of the runtime's own; where the new ones are."""
+    """Add the functions of positions.wat, some of them in place of the runtime's own.
+
+    Where the new ones are, and those that they call by `original_NAME`.
+    """
     other = WasmModule(assemble(_text(module)))
     places: dict[int, int] = {}
+    added: dict[str, int] = {}
     for index, imported in enumerate(other.imports):
         there = module.function_index(imported.name)
         if imported.module == "original":
             there = module.append_function(module.type_index(there), module.body(there))
+            added[f"original_{imported.name}"] = there
         places[index] = there
     exported = {index: name for name, (_, index) in other.exports.items()}
     own = range(len(other.imports), other.function_count)
@@ -217,13 +260,19 @@ def _lay_over(module: WasmModule) -> dict[str, int]:
             raise BadModule(f"{name} has another type in this runtime")
     for index in own:
         module.replace_body(places[index], with_other_calls(other.body(index), places))
-    return {name: places[index] for index, name in exported.items()}
+    return added | {name: places[index] for index, name in exported.items()}
 
 
 def _text(module: WasmModule) -> str:
     """positions.wat as a whole module. What it calls is imported with the type that it has in the runtime."""
     text = POSITIONS.read_text().format(
-        **{name: address for name, (address, _) in (WORDS | OBJECTS).items()}, write_text=_write_text(_TOO_LARGE)
+        **{name: address for name, (address, _) in (WORDS | OBJECTS).items()},
+        thread_state=_THREAD_STATE,
+        write_text=_write_text(_TOO_LARGE),
+        methods="\n".join(
+            _around(module, f"array_{name}", "(call $for_people {} (i32.const -1))") for name in _METHODS
+        ),
+        draws="\n".join(_around(module, name, "(call $widened {})") for name in _COUNTS),
     )
     defined = set(re.findall(r"\(func \$(\w+)", text))
     imports = []
@@ -237,6 +286,14 @@ def _text(module: WasmModule) -> str:
         imports.append(f'(import "{source}" "{original}" (func ${name}{parts}))')
     stack = '(import "runtime" "stack" (global $__stack_pointer (mut i32)))'  # the runtime's first global
     return "\n".join(["(module", *imports, stack, text, ")"])
+
+
+def _around(module: WasmModule, function: str, text: str) -> str:
+    """A function that makes something of what the original returns."""
+    kinds = module.function_type(module.function_index(function)).parameters
+    call = f"(call $original_{function} {' '.join(f'(local.get {k})' for k in range(len(kinds)))})"
+    head = f'(func ${function} (export "{function}") (param {_names(kinds)}) (result i32)'
+    return f"{head}\n  {text.format(call)})"
 
 
 def _names(kinds: bytes) -> str:

@@ -2,7 +2,8 @@
 ;; `int64.py` fills in what is in braces, imports what is called and not here, and lays the exported functions over the
 ;; runtime's of the same name; $original_NAME is what was there before.
 ;;
-;; An array:  descr at 28.  A descr: type_num at 16.  An index of a[...]: object, value, type, 12 bytes in all.
+;; An array: data at 8, number of dimensions at 12, dimensions at 16, descr at 28, flags at 32. A descr: byteorder at 14,
+;; type_num at 16. An index of a[...]: object, value, type, 12 bytes in all.
 
 ;; whether an array has integers of which some are no positions: uint (6), ulong (8), longlong (9), ulonglong (10)
 (func $is_wide (param $array i32) (result i32) (local $type i32)
@@ -11,16 +12,60 @@
     (then (i32.const 0))
     (else (i32.and (i32.shr_u (i32.const 0x740) (local.get $type)) (i32.const 1)))))
 
+;; whether its numbers are one after the other (C or F order), aligned and in native order
+(func $is_plain (param $array i32) (result i32) (local $flags i32)
+  (local.set $flags (i32.load offset=32 (local.get $array)))
+  (if (i32.eqz (i32.and (local.get $flags) (i32.const 3))) (then (return (i32.const 0))))
+  (if (i32.eqz (i32.and (local.get $flags) (i32.const 0x100))) (then (return (i32.const 0))))
+  (i32.eq (i32.load8_u offset=14 (i32.load offset=28 (local.get $array))) (i32.const 61)))  ;; byteorder is "="
+
+;; a new array of another type, with the shape and the order of this one
+(func $new_like (param $array i32) (param $type i32) (result i32)
+  (call $PyArray_NewLikeArray
+    (local.get $array) (i32.const 2) (call $PyArray_DescrFromType (local.get $type)) (i32.const 0)))  ;; K order
+
 ;; a copy of the array as positions, or 0 and an exception if one of its numbers is none
-(func $narrowed (param $array i32) (param $exception i32) (result i32) (local $new i32)
-  (local.set $new (call $PyArray_NewLikeArray
-    (local.get $array) (i32.const 2) (call $PyArray_DescrFromType (i32.const 7)) (i32.const 0)))  ;; K order
-  (if (i32.eqz (local.get $new)) (then (return (i32.const 0))))
-  (if (i32.ge_s (call $PyArray_AssignArray (local.get $new) (local.get $array) (i32.const 0) (i32.const 68)) (i32.const 0))
-    (then (return (local.get $new))))  ;; 68: "same_value"
-  (call $_Py_DecRef (local.get $new))
-  (if (call $PyErr_ExceptionMatches (i32.load (i32.const {ValueError}))) (then (call $raise (local.get $exception))))
-  (i32.const 0))
+(func $narrowed (param $array i32) (param $exception i32) (result i32) (local $type i32) (local $plain i32) (local $new i32)
+  (local.set $type (i32.load offset=16 (i32.load offset=28 (local.get $array))))
+  (local.set $plain (local.get $array))
+  (if (i32.eqz (call $is_plain (local.get $array))) (then
+    (local.set $plain (call $new_like (local.get $array) (local.get $type)))
+    (if (i32.eqz (local.get $plain)) (then (return (i32.const 0))))
+    (if (i32.lt_s (call $PyArray_AssignArray (local.get $plain) (local.get $array) (i32.const 0) (i32.const 4)) (i32.const 0))
+      (then (call $_Py_DecRef (local.get $plain)) (return (i32.const 0))))))
+  (local.set $new (call $new_like (local.get $plain) (i32.const 7)))
+  (if (local.get $new) (then
+    (if (call $narrow_numbers (local.get $plain) (local.get $type) (local.get $new)) (then
+      (call $_Py_DecRef (local.get $new))
+      (local.set $new (i32.const 0))
+      (call $raise (local.get $exception))))))
+  (if (i32.ne (local.get $plain) (local.get $array)) (then (call $_Py_DecRef (local.get $plain))))
+  (local.get $new))
+
+;; all numbers of a plain array into one of positions; whether one of them did not fit
+(func $narrow_numbers (param $array i32) (param $type i32) (param $new i32) (result i32)
+    (local $from i32) (local $to i32) (local $end i32) (local $number i64) (local $unsigned i64) (local $lost i64)
+  (local.set $from (i32.load offset=8 (local.get $array)))
+  (local.set $to (i32.load offset=8 (local.get $new)))
+  (local.set $end (i32.add (local.get $to) (i32.shl
+    (call $PyArray_MultiplyList (i32.load offset=16 (local.get $new)) (i32.load offset=12 (local.get $new))) (i32.const 2))))
+  (if (i32.ne (local.get $type) (i32.const 9)) (then (local.set $unsigned (i64.const 0x8000000080000000))))
+  (loop $next
+    (if (i32.lt_u (local.get $to) (local.get $end)) (then
+      (if (i32.ge_u (local.get $type) (i32.const 9))
+        (then
+          (local.set $number (i64.load (local.get $from)))
+          (local.set $from (i32.add (local.get $from) (i32.const 8))))
+        (else
+          (local.set $number (i64.load32_u (local.get $from)))
+          (local.set $from (i32.add (local.get $from) (i32.const 4)))))
+      (local.set $lost (i64.or (local.get $lost) (i64.or
+        (i64.xor (local.get $number) (i64.extend32_s (local.get $number)))
+        (i64.and (local.get $number) (local.get $unsigned)))))
+      (i64.store32 (local.get $to) (local.get $number))
+      (local.set $to (i32.add (local.get $to) (i32.const 4)))
+      (br $next))))
+  (i64.ne (local.get $lost) (i64.const 0)))
 
 ;; replace the exception that is set
 (func $raise (param $exception i32) (local $text i32)
@@ -63,6 +108,17 @@
     (then (return (call $PyArray_CastToType (local.get $array) (local.get $descr) (local.get $fortran)))))
   (call $_Py_DecRef (local.get $descr))
   (call $narrowed (local.get $array) (i32.const {ValueError})))
+
+;; searchsorted's sorter, likewise
+(func $positions_from_array (export "positions_from_array")
+    (param $array i32) (param $descr i32) (param $flags i32) (result i32) (local $new i32) (local $result i32)
+  (if (i32.eqz (call $is_wide (local.get $array)))
+    (then (return (call $PyArray_FromArray (local.get $array) (local.get $descr) (local.get $flags)))))
+  (local.set $new (call $narrowed (local.get $array) (i32.const {ValueError})))
+  (if (i32.eqz (local.get $new)) (then (call $_Py_DecRef (local.get $descr)) (return (i32.const 0))))
+  (local.set $result (call $PyArray_FromArray (local.get $new) (local.get $descr) (local.get $flags)))
+  (call $_Py_DecRef (local.get $new))
+  (local.get $result))
 
 ;; a[...]: arrays of integers among the indexes become positions, which is also the quickest way to go through them
 (func $prepare_index_noarray (export "prepare_index_noarray")
@@ -110,43 +166,107 @@
   (call $_Py_DecRef (local.get $array))
   (local.get $new))
 
-;; counts and single positions that people get: as 64 bits
+;; ---- what people get: 64 bits
+;;
+;; A function that returns positions returns np.intp to the libraries, whose compiled code takes nothing else, and int64
+;; to people's code: its globals are those of __main__, of a module in /app, or some without a name (exec).
 
-(func $arr_bincount (export "arr_bincount")
-    (param $self i32) (param $args i32) (param $count i32) (param $names i32) (result i32) (local $array i32) (local $new i32)
-  (local.set $array (call $original_arr_bincount (local.get $self) (local.get $args) (local.get $count) (local.get $names)))
-  (if (i32.eqz (local.get $array)) (then (return (i32.const 0))))
-  (if (i32.ne (i32.load offset=16 (i32.load offset=28 (local.get $array))) (i32.const 7))  ;; with weights
-    (then (return (local.get $array))))
-  (local.set $new (call $PyArray_CastToType (local.get $array) (call $PyArray_DescrFromType (i32.const 9)) (i32.const 0)))
-  (call $_Py_DecRef (local.get $array))
-  (local.get $new))
+(func $is_for_people (result i32) (local $globals i32) (local $name i32)
+  (if (i32.eqz (call $is_called_by_interpreter)) (then (return (i32.const 0))))
+  (local.set $globals (call $PyEval_GetGlobals))
+  (if (i32.eqz (local.get $globals)) (then (return (i32.const 0))))
+  (local.set $name (call $PyDict_GetItemWithError (local.get $globals) (i32.const {__name__})))
+  (if (i32.eqz (local.get $name)) (then (return (i32.eqz (call $PyErr_Occurred)))))
+  (if (i32.eq (local.get $name) (i32.const {__main__})) (then (return (i32.const 1))))
+  (local.set $name (call $PyDict_GetItemWithError (local.get $globals) (i32.const {__file__})))
+  (if (local.get $name) (then (local.set $name (call $PyUnicode_AsUTF8 (local.get $name)))))
+  (if (i32.eqz (local.get $name)) (then (call $PyErr_Clear) (return (i32.const 0))))
+  (i32.eq (i32.load align=1 (local.get $name)) (i32.const 0x7070612f)))  ;; "/app"
 
-(func $wide_scalar (param $object i32) (result i32) (local $place i32)
-  (if (i32.eqz (local.get $object)) (then (return (i32.const 0))))
-  (if (i32.ne (i32.load offset=4 (local.get $object)) (i32.const {int32})) (then (return (local.get $object))))
+;; Compiled code has no globals: those of its caller would be taken for its own. But it has a place on the C stack.
+;; The interpreter keeps a frame there, of owner 3 and 272 bytes above its end. It calls a compiled function itself, or
+;; through _Py_VectorCall_StackRefSteal and PyObject_Vectorcall (80 bytes), and methods without arguments with 16 more.
+(func $is_called_by_interpreter (result i32) (local $frame i32) (local $distance i32)
+  (local.set $frame (i32.load offset=56 (i32.load (i32.const {thread_state}))))
+  (loop $next
+    (if (i32.eqz (local.get $frame)) (then (return (i32.const 0))))
+    (if (i32.le_s (i32.load8_s offset=38 (local.get $frame)) (i32.const 2)) (then
+      (local.set $frame (i32.load offset=4 (local.get $frame)))
+      (br $next))))
+  (local.set $distance (i32.sub (local.get $frame) (global.get $__stack_pointer)))
+  (i32.or (i32.eq (local.get $distance) (i32.const 272))
+    (i32.or (i32.eq (local.get $distance) (i32.const 352)) (i32.eq (local.get $distance) (i32.const 368)))))
+
+;; a wide copy of positions; 0: these are none, or others have them as well (argmax(out=...)); -1: an exception
+(func $wide_copy (param $object i32) (result i32) (local $new i32)
+  (if (i32.ne (i32.load (local.get $object)) (i32.const 1)) (then (return (i32.const 0))))  ;; the count of references
+  (if (i32.eq (i32.load offset=4 (local.get $object)) (i32.const {int32}))
+    (then (return (call $wide_scalar (local.get $object)))))
+  (if (i32.ne (i32.load offset=4 (local.get $object)) (i32.const {ndarray})) (then (return (i32.const 0))))
+  (if (i32.ne (i32.load offset=16 (i32.load offset=28 (local.get $object))) (i32.const 7)) (then (return (i32.const 0))))
+  (local.set $new (call $new_like (local.get $object) (i32.const 9)))
+  (if (i32.eqz (local.get $new)) (then (return (i32.const -1))))
+  (if (i32.ge_s (call $PyArray_AssignArray (local.get $new) (local.get $object) (i32.const 0) (i32.const 4)) (i32.const 0))
+    (then (return (local.get $new))))
+  (call $_Py_DecRef (local.get $new))
+  (i32.const -1))
+
+(func $wide_scalar (param $object i32) (result i32) (local $place i32) (local $descr i32) (local $new i32)
   (local.set $place (i32.sub (global.get $__stack_pointer) (i32.const 16)))
   (global.set $__stack_pointer (local.get $place))
   (i64.store (local.get $place) (i64.load32_s offset=8 (local.get $object)))
-  (call $_Py_DecRef (local.get $object))
-  (local.set $object (call $int64_scalar (local.get $place)))
-  (global.set $__stack_pointer (i32.add (local.get $place) (i32.const 16)))
-  (local.get $object))
-
-(func $int64_scalar (param $place i32) (result i32) (local $descr i32) (local $new i32)
   (local.set $descr (call $PyArray_DescrFromType (i32.const 9)))
   (local.set $new (call $PyArray_Scalar (local.get $place) (local.get $descr) (i32.const 0)))
   (call $_Py_DecRef (local.get $descr))
-  (local.get $new))
+  (global.set $__stack_pointer (i32.add (local.get $place) (i32.const 16)))
+  (select (local.get $new) (i32.const -1) (local.get $new)))
 
-(func $array_argmax (export "array_argmax")
-    (param $self i32) (param $args i32) (param $count i32) (param $names i32) (result i32)
-  (call $wide_scalar (call $original_array_argmax (local.get $self) (local.get $args) (local.get $count) (local.get $names))))
+;; an array or a scalar, widened in place of itself
+(func $widened (param $object i32) (result i32) (local $new i32)
+  (if (i32.eqz (local.get $object)) (then (return (i32.const 0))))
+  (local.set $new (call $wide_copy (local.get $object)))
+  (if (i32.eqz (local.get $new)) (then (return (local.get $object))))
+  (call $_Py_DecRef (local.get $object))
+  (select (i32.const 0) (local.get $new) (i32.eq (local.get $new) (i32.const -1))))
 
-(func $array_argmin (export "array_argmin")
-    (param $self i32) (param $args i32) (param $count i32) (param $names i32) (result i32)
-  (call $wide_scalar (call $original_array_argmin (local.get $self) (local.get $args) (local.get $count) (local.get $names))))
+;; a result for whoever calls. Bit k of $which: item k of a tuple is widened; bit 31: so is what is no tuple
+(func $for_people (param $object i32) (param $which i32) (result i32) (local $k i32) (local $new i32)
+  (if (i32.eqz (local.get $object)) (then (return (i32.const 0))))
+  (if (i32.eq (i32.load offset=4 (local.get $object)) (i32.const {int32})) (then
+    (if (i32.lt_s (local.get $which) (i32.const 0)) (then (return (call $widened (local.get $object)))))))  ;; for everybody
+  (if (i32.eqz (call $is_for_people)) (then (return (local.get $object))))
+  (if (i32.eqz (call $PyType_IsSubtype (i32.load offset=4 (local.get $object)) (i32.const {tuple}))) (then
+    (if (i32.lt_s (local.get $which) (i32.const 0)) (then (return (call $widened (local.get $object)))))
+    (return (local.get $object))))
+  (if (i32.ne (i32.load (local.get $object)) (i32.const 1)) (then (return (local.get $object))))
+  (local.set $k (call $PyTuple_Size (local.get $object)))
+  (loop $next
+    (if (i32.gt_s (local.get $k) (i32.const 0)) (then
+      (local.set $k (i32.sub (local.get $k) (i32.const 1)))
+      (br_if $next (i32.gt_u (local.get $k) (i32.const 30)))
+      (br_if $next (i32.eqz (i32.and (i32.shr_u (local.get $which) (local.get $k)) (i32.const 1))))
+      (local.set $new (call $wide_copy (call $PyTuple_GetItem (local.get $object) (local.get $k))))
+      (br_if $next (i32.eqz (local.get $new)))
+      (if (i32.eq (local.get $new) (i32.const -1)) (then
+        (call $_Py_DecRef (local.get $object))
+        (return (i32.const 0))))
+      (drop (call $PyTuple_SetItem (local.get $object) (local.get $k) (local.get $new)))
+      (br $next))))
+  (local.get $object))
 
-(func $array_searchsorted (export "array_searchsorted")
-    (param $self i32) (param $args i32) (param $count i32) (param $names i32) (result i32)
-  (call $wide_scalar (call $original_array_searchsorted (local.get $self) (local.get $args) (local.get $count) (local.get $names))))
+;; numpy's functions: guest/integers.py writes into __dict__ of those that return positions which of their results are
+(func $dispatcher_vectorcall (export "dispatcher_vectorcall")
+    (param $self i32) (param $args i32) (param $count i32) (param $names i32) (result i32) (local $object i32) (local $which i32)
+  (local.set $object (call $original_dispatcher_vectorcall
+    (local.get $self) (local.get $args) (local.get $count) (local.get $names)))
+  (if (i32.eqz (local.get $object)) (then (return (i32.const 0))))
+  (if (i32.eqz (i32.load offset=12 (local.get $self))) (then (return (local.get $object))))
+  (local.set $which (call $PyDict_GetItemWithError (i32.load offset=12 (local.get $self)) (i32.const {return})))
+  (if (i32.eqz (local.get $which)) (then (return (local.get $object))))
+  (call $for_people (local.get $object) (call $PyLong_AsLong (local.get $which))))
+
+;; its methods
+{methods}
+
+;; counts, and what RandomState draws: for everybody
+{draws}

@@ -12,10 +12,10 @@ from wasm_kernel.host.image.leb128 import BadNumber, read_signed, read_unsigned,
 from wasm_kernel.host.image.wasm_module import BadModule
 
 _PLAIN = {
-    "end": 0x0B, "i32.eq": 0x46, "i32.gt_u": 0x4B, "i32.le_u": 0x4D, "i32.add": 0x6A, "i32.and": 0x71, "i32.xor": 0x73,
-    "i32.wrap_i64": 0xA7, "i64.extend_i32_s": 0xAC,
+    "end": 0x0B, "select": 0x1B, "i32.eq": 0x46, "i32.gt_u": 0x4B, "i32.le_u": 0x4D, "i32.add": 0x6A, "i32.sub": 0x6B,
+    "i32.and": 0x71, "i32.xor": 0x73, "i32.wrap_i64": 0xA7, "i64.extend_i32_s": 0xAC,
 }  # fmt: skip
-_WITH_INDEX = {"br_if": 0x0D, "call": 0x10, "local.get": 0x20, "local.set": 0x21}
+_WITH_INDEX = {"br_if": 0x0D, "call": 0x10, "local.get": 0x20, "local.set": 0x21, "global.get": 0x23}
 _WITH_ALIGNMENT = {"i32.load": (0x28, 2), "i32.load8_u": (0x2D, 0), "i32.store": (0x36, 2), "i64.store": (0x37, 3)}
 _CONST, _CALL, _CALL_INDIRECT, _BR_TABLE = 0x41, 0x10, 0x11, 0x0E
 _NAMES = (

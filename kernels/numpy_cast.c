@@ -4,12 +4,17 @@
 // what the originals do.
 #include "numpy_booleans.h"
 
+// Whether values that change are to raise: casting="same_value", a bit of numpy's PyArrayMethod_Context.
+static int same_value(const void *context) {
+  return ((const u64 *)context)[2] & 1;
+}
+
 #define CAST_ARGUMENTS void *context, char **args, const index_t *dimensions, const index_t *steps, void *data
 #define CAST(FROM, TO, FROM_T, TO_T, RESULT)                                                         \
   int original_cast_##FROM##_##TO(CAST_ARGUMENTS);                                                   \
   int cast_##FROM##_##TO(CAST_ARGUMENTS) {                                                           \
     index_t n = dimensions[0];                                                                       \
-    if (!independent(args[0], n * sizeof(FROM_T), args[1], n * sizeof(TO_T), 0))                     \
+    if (same_value(context) || !independent(args[0], n * sizeof(FROM_T), args[1], n * sizeof(TO_T), 0)) \
       return original_cast_##FROM##_##TO(context, args, dimensions, steps, data);                    \
     const FROM_T *a = (const FROM_T *)args[0];                                                       \
     TO_T *out = (TO_T *)args[1];                                                                     \
@@ -20,7 +25,7 @@
   int original_cast_##FROM##_bool(CAST_ARGUMENTS);                                                   \
   int cast_##FROM##_bool(CAST_ARGUMENTS) {                                                           \
     index_t n = dimensions[0];                                                                       \
-    if (!independent(args[0], n * sizeof(FROM), args[1], n, 0))                                      \
+    if (same_value(context) || !independent(args[0], n * sizeof(FROM), args[1], n, 0))               \
       return original_cast_##FROM##_bool(context, args, dimensions, steps, data);                    \
     const FROM *a = (const FROM *)args[0];                                                           \
     u8 *out = (u8 *)args[1];                                                                         \

@@ -38,6 +38,8 @@ JPEG = "The sandbox's Pillow has no JPEG; convert pictures to PNG before you bri
         ("pd.DataFrame({'a': [1]}).to_parquet('x')", "fastparquet", PARQUET),
         ("pd.DataFrame({'a': [1]}).to_hdf('x', key='a')", "ImportError: `Import pytables` failed", "numpy.savez"),
         ("import numpy as np; np.ones(10**9)", "ValueError: array is too big", "`%session limits memory=4G` raises it"),
+        ("bytes(5 << 30)", "OverflowError", "One object has at most 2 GiB here"),
+        ("'a' * (3 << 30)", "OverflowError", "One object has at most 2 GiB here"),
         (
             "[np.ones(10**8) for _ in range(9)]",
             "MemoryError: Unable to allocate",

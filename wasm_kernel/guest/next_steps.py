@@ -92,6 +92,12 @@ def _array(error):
     return f"One array has at most 2 GiB here, because addresses have 32 bits. {_memory(error)}"
 
 
+def _too_large(error):
+    if "index-sized integer" not in str(error) and "too large to convert to C ssize_t" not in str(error):
+        return ""
+    return f"One object has at most 2 GiB here, because addresses have 32 bits. {_memory(error)}"
+
+
 def _system(error):
     text = str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -123,6 +129,7 @@ STEPS = (
     (ImportError, _optional),
     (MemoryError, _memory),
     (ValueError, _array),
+    (OverflowError, _too_large),
     (OSError, _system),
     (AttributeError, _missing_in_os),
     (NotImplementedError, lambda error: NO_PIPES if "multiprocessing" in str(error) else ""),

@@ -36,13 +36,14 @@ _ARITHMETIC = ("add", "subtract", "multiply", "negative", "square")
 _BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift")
 _EQUALITY = ("equal", "not_equal")
 _ORDER = ("less", "less_equal", "greater", "greater_equal")
-_EXTREMES = ("maximum", "minimum", "clip", "argmax", "argmin")
+_EXTREMES = ("maximum", "minimum", "clip")
+_ARG_EXTREMES = ("argmax", "argmin")
 _FLOAT = (
     "divide", "absolute", "sqrt", "floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite", "fmax", "fmin",
     "sign",
     "pairwise_sum",
 )  # fmt: skip
-_BOOLEAN = ("logical_and", "logical_or", "logical_not", "argmax", "argmin")
+_BOOLEAN = ("logical_and", "logical_or", "logical_not", *_ARG_EXTREMES)
 _FROM_TO = {
     "bool": ("i32", "i64", "f32", "f64"),
     "u8": ("bool", "i32", "i64", "f32", "f64"),
@@ -60,8 +61,10 @@ def _kernels() -> Iterator[tuple[str, list[str]]]:
         for operation in (*_ARITHMETIC, *_BITWISE, *_EQUALITY):
             yield f"u{size}_{operation}", [f"{name}_{operation}" for name in names]
         yield f"i{size}_absolute", [f"{name}_absolute" for name in _LOOPS[f"i{size}"]]
-    by_type = dict.fromkeys(_INTEGERS, (*_ORDER, *_EXTREMES, "right_shift"))
-    by_type |= dict.fromkeys(("f32", "f64"), (*_ARITHMETIC, *_EQUALITY, *_ORDER, *_EXTREMES, *_FLOAT))
+    by_type = dict.fromkeys(_INTEGERS, (*_ORDER, *_EXTREMES, *_ARG_EXTREMES, "right_shift"))
+    # WebAssembly has no maximum of 64-bit integers, and without it numpy's own search is the quicker one.
+    by_type |= dict.fromkeys(("i64", "u64"), (*_ORDER, *_EXTREMES, "right_shift"))
+    by_type |= dict.fromkeys(("f32", "f64"), (*_ARITHMETIC, *_EQUALITY, *_ORDER, *_EXTREMES, *_ARG_EXTREMES, *_FLOAT))
     by_type |= dict.fromkeys(("c64", "c128"), ("add", "subtract", "multiply"))
     by_type |= {"bool": (*_EQUALITY, *_ORDER, *_BOOLEAN)}
     for kind, operations in by_type.items():

@@ -71,3 +71,26 @@ def test_every_answered_cell_is_back(start: Start, seed: int) -> None:
     if new > 2:
         kernel.ok("%session undo 3")  # the check, and the last two
         assert kernel.ok("print(n)").stdout == f"{done - 2}\n"
+
+
+def large(n: int) -> str:
+    """Every third cell makes an array of 40 MB."""
+    return f"n = {n}; big = np.full(5_000_000, {n})" if n % 3 == 0 else f"n = {n}"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_large_cells_are_back_too_and_those_after_them(start: Start, seed: int) -> None:
+    chance = random.Random(seed)
+    kernel = start(WASM_KERNEL_SESSION="notebook")
+    kernel.ok("import numpy as np; n, big = 0, None")
+    sent = {kernel.start(large(n)): n for n in range(1, CELLS + 1)}
+    timer = threading.Timer(chance.uniform(0.3, 1.0), os.kill, (kernel.pid, signal.SIGKILL))
+    timer.start()
+    last = answered(kernel, sent)
+    timer.cancel()
+    timer.join()
+    kernel.stop()
+    kernel = start(WASM_KERNEL_SESSION="notebook")
+    cell = kernel.ok("print(n, n < 3 or bool((big == n // 3 * 3).all()))")
+    there, whole = cell.stdout.split()
+    assert last <= int(there) <= last + 1 and whole == "True", (last, cell.stdout, cell.stderr)

@@ -162,28 +162,23 @@ class SessionRuntime(GuestAccess):
         unsaved = self._unsaved = unsaved_cell(cell, result, before)
         try:
             unsaved.log(self.live.cell_log, delta, self.rules.marks)
+            failed = False
         except (OSError, WasmKernelError) as e:  # a full disk, a rule: it is stored at once, if possible
+            failed = True
             if not self._log_failed:
                 self._log.warning("cells cannot be logged: %s", e)
-            self._log_failed = True
-            return False
-        self._log_failed = False
-        return True
+        self._log_failed = failed
+        return not failed
 
     async def _start(self, on_event: OnEvent) -> None:
         self._started = True
         if self.rules.on and self.live.has_files and self.live.recorder.last is None:
             self._save_beginning()  # there are files already: lets the first cell be undone, too
         if self._startup_code:
-            await self._run(self._startup_code, on_event, _STARTUP_OPTIONS, None)
+            await self._run(self._startup_code, on_event, _STARTUP_OPTIONS, None, None)
 
     async def _run(
-        self,
-        code: str,
-        on_event: OnEvent,
-        options: dict[str, Any],
-        on_question: OnQuestion | None,
-        log: OnLog | None = None,
+        self, code: str, on_event: OnEvent, options: dict[str, Any], on_question: OnQuestion | None, log: OnLog | None
     ) -> SandboxResult:
         result: SandboxResult = await self.in_guest(
             lambda sandbox, deliver: sandbox.begin_execute(code, deliver, on_event=on_event, options=options, log=log),

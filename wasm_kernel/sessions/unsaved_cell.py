@@ -53,7 +53,7 @@ class UnsavedCell:
             delta.changed_files,
             delta.body is None,
         )
-        log.append(record.to_json(), delta.body or b"")
+        log.append(record.to_json(), *(delta.body or ()))
         self.is_logged = delta.body is not None
 
 

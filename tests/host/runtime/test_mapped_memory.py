@@ -135,7 +135,7 @@ def test_turns_traps_and_the_log_over_a_mapped_memory_equal_a_plain_copy(
             live, keeper = attach()
         else:
             assert state.keep(live.address, SIZE, 1 << 30, keeper)
-            replayed.replay(SIZE, state.delta())
+            replayed.replay(SIZE, b"".join(state.delta()))
             state.logged()
             model = live.bytes()
         if choose.random() < 0.5:

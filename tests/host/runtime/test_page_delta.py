@@ -64,7 +64,7 @@ def test_any_sequence_of_turns_replayed_equals_a_plain_copy(
             start = choose.randrange(0, SIZE - 2 * CHUNK, PAGE)
             state.forget(live.address, SIZE, [(start, start + choose.choice([PAGE, CHUNK, 2 * CHUNK]))])
         if choose.random() < 0.7:  # not every turn is a cell
-            deltas.append(state.delta())
+            deltas.append(b"".join(state.delta()))
             state.logged()
             assert replayed(base, deltas) == live.bytes()
     live.close()
@@ -80,7 +80,7 @@ def test_a_memory_that_is_captured_while_it_is_replayed(base: BaseMemory) -> Non
         live.write(n * PAGE, bytes([n + 1]) * 3 * PAGE)
         live.write(30 * CHUNK, bytes([n]) * 2 * CHUNK)
         state.keep(live.address, SIZE)
-        deltas.append(state.delta())
+        deltas.append(b"".join(state.delta()))
         state.logged()
     live.close()
     memory = GuestMemory(base)
@@ -104,6 +104,9 @@ def test_a_memory_that_is_captured_while_it_is_replayed(base: BaseMemory) -> Non
         page_delta.ENTRY.pack(SIZE // PAGE, 0),
         page_delta.ENTRY.pack(2**32 - 1, 0),
         page_delta.ENTRY.pack(1, 0) + b"x",
+        page_delta.ENTRY.pack(1 | 1 << 31, 2) + bytes(2 * PAGE - 1),
+        page_delta.ENTRY.pack(SIZE // PAGE - 1 | 1 << 31, 2) + bytes(2 * PAGE),
+        page_delta.ENTRY.pack(1 | 1 << 31, 2**63) + bytes(PAGE),
     ],
 )
 def test_what_is_no_change_is_refused_and_changes_nothing(base: BaseMemory, delta: bytes) -> None:

@@ -128,7 +128,7 @@ def test_any_sequence_of_turns(
             state.forget(live.address, SIZE, [(start, start + choose.choice([PAGE, CHUNK, 2 * CHUNK]))])
             model = live.bytes()
         if for_log:
-            replay.replay(SIZE, state.delta())
+            replay.replay(SIZE, b"".join(state.delta()))
             state.logged()
             copy = attached(replay)
             assert copy.bytes() == model
@@ -154,12 +154,12 @@ def test_a_small_change_is_a_small_record(base: BaseMemory) -> None:
     for page in range(0, 20, 2):
         live.write(page * PAGE + 70, b"changed")
     assert state.keep(live.address, SIZE, MOST, live.keeper)
-    assert len(state.delta()) == 10 * (12 + 64), "one line of each page, against the base"
+    assert len(b"".join(state.delta())) == 10 * (12 + 64), "one line of each page, against the base"
     state.logged()
     live.write(5, b"x")
     live.write(BASE + 3 * PAGE, b"\1")
     assert state.keep(live.address, SIZE, MOST, live.keeper)
-    assert len(state.delta()) == 2 * (12 + 64)
+    assert len(b"".join(state.delta())) == 2 * (12 + 64)
     live.close()
     state.close()
 
@@ -170,7 +170,7 @@ def test_what_is_written_and_is_the_same_is_no_change(base: BaseMemory) -> None:
     state.attach(live.address)
     live.write(0, live.bytes()[: 3 * PAGE])
     assert state.keep(live.address, SIZE, MOST, live.keeper)
-    assert not state.changed_bytes and not state.delta()
+    assert not state.changed_bytes and not b"".join(state.delta())
     live.close()
     state.close()
 
@@ -197,7 +197,7 @@ def test_many_pages_are_kept_in_portions(base: BaseMemory, monkeypatch: pytest.M
     assert len(state.changed) == 29
     assert state.held_bytes >= 29 * (12 + 64), "as it was, for the capture"
     replay = GuestMemory(base)
-    replay.replay(SIZE, b"".join([_one_write(base), state.delta()]))
+    replay.replay(SIZE, b"".join([_one_write(base), b"".join(state.delta())]))
     for kept in (state, replay):
         copy = attached(kept)
         assert copy.bytes() == live.bytes()
@@ -248,7 +248,7 @@ def test_more_pages_than_it_takes_are_kept_all_the_same(base: BaseMemory, monkey
     assert again.bytes() == expected
     again.close()
     replay = GuestMemory(base)
-    replay.replay(SIZE, state.delta())
+    replay.replay(SIZE, b"".join(state.delta()))
     copy = attached(replay)
     assert copy.bytes() == expected
     copy.close()

@@ -26,6 +26,7 @@ from wasm_kernel.host.runtime.instance import MOST_UNUSED, AtRest, Handlers, Ins
 from wasm_kernel.host.runtime.job_thread import JobThread
 from wasm_kernel.host.runtime.memory import CHUNK, CapturedMemory, GuestMemory
 from wasm_kernel.host.runtime.output_buffer import OutputBuffer
+from wasm_kernel.host.runtime.page_delta import Pieces
 from wasm_kernel.host.runtime.run import Run
 from wasm_kernel.host.runtime.ticker import ticker
 from wasm_kernel.model.outcome import TrapCause
@@ -34,8 +35,7 @@ from wasm_kernel.model.policy import ExecutionPolicy
 _REPLY_ROOM = 16 << 20  # a reply may be this much larger than display_max_bytes
 _SCRUB_SECONDS = 10.0
 _WORTH_SCRUBBING = 8 << 20  # bytes that changed: some of them may be free by now
-_MOST_KEPT_FIRST = 32 << 20  # bytes that are looked at before a cell is answered; more are kept after that
-MOST_LOGGED = 28 << 20  # bytes of memory, changed by one cell, that its record in the log can have
+MOST_LOGGED = 1 << 30  # bytes of memory, changed by one cell, that are logged before it is answered
 
 
 # Reads all of a snapshot's memory, and returns a function that then makes it and cannot fail: from the present memory,
@@ -75,7 +75,7 @@ class TurnDelta:
     rest: AtRest
     fresh: bool
     changed_files: bool
-    body: bytes | None
+    body: Pieces | None
 
 
 class LiveGuest:
@@ -257,7 +257,7 @@ class LiveGuest:
     def log_turn(self, log: Callable[[TurnDelta], bool]) -> None:
         """Give ``log`` what changed since it last took something; it says whether it took this."""
         try:
-            kept = self.keep(_MOST_KEPT_FIRST)
+            kept = self.keep(MOST_LOGGED)
         except Exception:  # noqa: BLE001 - there is no room to keep it; the cell has run all the same
             kept = False
         memory, state, instance = self.memory, self.state, self.instance

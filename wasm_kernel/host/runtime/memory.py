@@ -357,10 +357,10 @@ class GuestMemory:
         """How large `delta` is at most."""
         return self._unlogged.size
 
-    def delta(self) -> bytes:
-        """What changed between the last `logged()` and the last `keep()`, for `replay`."""
+    def delta(self) -> page_delta.Pieces:
+        """What changed between the last `logged()` and the last `keep()`, for `replay`; valid until the next one."""
         with self._overlay.lock:
-            return self._unlogged.delta(self._content)
+            return self._unlogged.delta(self._content, self._overlay.stretch)
 
     def _content(self, page: int) -> bytes | None:
         """A page as it is kept; None: zeros."""

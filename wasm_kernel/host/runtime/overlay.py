@@ -139,6 +139,12 @@ class Overlay:
         states = self.states[first : first + count]
         return len(states) == count and not any(state in states for state in (ELSEWHERE, ZEROS, IN_FILE))
 
+    def stretch(self, first: int, count: int) -> memoryview | None:
+        """These pages as they lie in it, side by side; None: some are elsewhere. Valid until it changes."""
+        if not self.has(first, count):
+            return None
+        return memoryview(buffer(self.view + first * PAGE, count * PAGE)).cast("B")
+
     def are_zeros(self, pages: range) -> bool:
         """Whether these pages are known to hold nothing but zeros."""
         return self.states.count(ZEROS, pages.start, pages.stop) == len(pages)

@@ -3,12 +3,15 @@
 A delta is a sequence of entries: the number of a page (four bytes), a map of its 64 lines of 64 bytes (eight bytes; the
 lowest bit is the first line), and those lines. Lines not in the map are as they were. An empty map says that the
 whole page holds zeros now. A later entry for the same page builds on the earlier one.
+
+A number with its highest bit set begins a stretch of whole pages: in place of the map stands how many, and all of them
+follow. So what a cell changed of a large array is written to the log as it lies in memory.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from wasm_kernel.errors import BadSnapshot
 from wasm_kernel.host.runtime.pages import PAGE
@@ -17,6 +20,10 @@ ENTRY = struct.Struct("<IQ")
 LINE = PAGE // 64
 WHOLE = (1 << 64) - 1
 Entry = tuple[int, int, memoryview]  # a page, the map of its lines, and those lines
+Pieces = list[bytes | memoryview]  # a delta, not put together: it may be large
+Content = Callable[[int], bytes | None]
+Stretch = Callable[[int, int], memoryview | None]
+_STRETCH = 1 << 31
 
 
 class Unlogged:
@@ -40,9 +47,9 @@ class Unlogged:
         self._pages.update(self._spelled_pages)  # of an earlier time, which nobody took
         self._spelled, self._spelled_pages = changes, pages
 
-    def delta(self, content: Callable[[int], bytes | None]) -> bytes:
-        """All of it. ``content``: what a page holds now; None: zeros."""
-        return self._spelled + whole_pages(sorted(self._pages), content) if self._pages else self._spelled
+    def delta(self, content: Content, stretch: Stretch) -> Pieces:
+        """All of it. ``content`` and ``stretch``: as for `whole_pages`."""
+        return [self._spelled, *whole_pages(sorted(self._pages), content, stretch)]
 
     def clear(self) -> None:
         """The log has it, or it begins with the memory as it is now."""
@@ -50,13 +57,27 @@ class Unlogged:
         self._spelled, self._spelled_pages = b"", []
 
 
-def whole_pages(pages: Iterable[int], content: Callable[[int], bytes | None]) -> bytes:
-    """A delta of whole pages. ``content``: what a page holds now; None: zeros."""
-    parts: list[bytes] = []
-    for page in pages:
-        data = content(page)
-        parts += (ENTRY.pack(page, 0),) if data is None else (ENTRY.pack(page, WHOLE), data)
-    return b"".join(parts)
+def whole_pages(pages: Sequence[int], content: Content, stretch: Stretch) -> Pieces:
+    """A delta of whole pages, in ascending order.
+
+    ``content``: what a page holds now; None: zeros. ``stretch``: so many pages from one on, as they lie side by side;
+    None: they do not.
+    """
+    pieces: Pieces = []
+    at = 0
+    while at < len(pages):
+        first, count = pages[at], 1
+        while at + count < len(pages) and pages[at + count] == first + count:
+            count += 1
+        at += count
+        together = stretch(first, count) if count > 1 else None
+        if together is not None:
+            pieces += ENTRY.pack(first | _STRETCH, count), together
+            continue
+        for page in range(first, first + count):
+            data = content(page)
+            pieces += (ENTRY.pack(page, 0),) if data is None else (ENTRY.pack(page, WHOLE), data)
+    return pieces
 
 
 def entries(delta: bytes | memoryview, pages: int) -> Iterator[Entry]:
@@ -67,6 +88,14 @@ def entries(delta: bytes | memoryview, pages: int) -> Iterator[Entry]:
             raise BadSnapshot("a change of memory is cut short")
         page, lines = ENTRY.unpack_from(view, at)
         at += ENTRY.size
+        if page & _STRETCH:
+            first, count = page ^ _STRETCH, lines
+            if count > pages - first or at + count * PAGE > len(view):
+                raise BadSnapshot("a change of memory is not valid")
+            for page in range(first, first + count):
+                yield page, WHOLE, view[at : at + PAGE]
+                at += PAGE
+            continue
         end = at + lines.bit_count() * LINE
         if end > len(view) or page >= pages:
             raise BadSnapshot("a change of memory is not valid")

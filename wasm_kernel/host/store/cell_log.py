@@ -27,7 +27,7 @@ import struct
 import threading
 import uuid
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -37,12 +37,13 @@ from wasm_kernel.host.durable import sync_folder
 from wasm_kernel.host.store.allowance import allowance
 
 LOGS = "snapshots/logs"  # below the state folder: a folder for each session
-MAX_HEAD, MAX_BODY = 4 << 20, 32 << 20
+MAX_HEAD, MAX_BODY = 4 << 20, 1100 << 20
 _MAX_HEADER = 1 << 16
 _MAGIC, _VERSION = b"wkcells\n", 1
 _FILE = struct.Struct("<8sHI")  # magic, version, bytes of JSON
 _RECORD = struct.Struct("<QIII")  # position, bytes of the head, of the body, checksum of these
 _SUM = 16
+_MOST_PARTS = 1000  # of one write
 _SUFFIX = ".log"
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -120,18 +121,24 @@ class CellLog:
             self._remove_all_but(found.paths)
             self._next = _number(found.paths[-1]) + 1
 
-    def append(self, head: bytes, body: bytes) -> None:
-        """Add a cell. If that fails, as on a full disk, or is not allowed (`NotAllowed`), the log is as it was."""
-        if len(head) > MAX_HEAD or len(body) > MAX_BODY:
-            raise ValueError(f"a record has {len(head):,} bytes of head and {len(body):,} of body, which is too much")
-        allowance(self._folder.parents[1]).check_bytes(len(head) + len(body))
+    def append(self, head: bytes, *body: bytes | memoryview) -> None:
+        """Add a cell. If that fails, as on a full disk, or is not allowed (`NotAllowed`), the log is as it was.
+
+        ``body``: in pieces, so that a large one is nowhere in one piece.
+        """
+        length = sum(map(len, body))
+        if len(head) > MAX_HEAD or length > MAX_BODY:
+            raise ValueError(f"a record has {len(head):,} bytes of head and {length:,} of body, which is too much")
+        allowance(self._folder.parents[1]).check_bytes(len(head) + length)
         with self._lock:
             if self._handle < 0:
                 self._open()
             segment = self._segments[-1]
-            front = _front(self.position + 1, len(head), len(body))
-            checksum = blake3(front).update(head).update(body).digest(_SUM)
-            parts = [front, checksum, head, body]
+            front = _front(self.position + 1, len(head), length)
+            checksum = blake3(front).update(head)
+            for piece in body:
+                checksum.update(piece)
+            parts = [front, checksum.digest(_SUM), head, *body]
             try:
                 _write_all(self._handle, parts)
             except OSError:
@@ -367,13 +374,16 @@ def _front(position: int, head: int, body: int) -> bytes:
     return plain[:-4] + zlib.crc32(plain).to_bytes(4, "little")
 
 
-def _write_all(handle: int, parts: list[bytes]) -> None:
-    """In one call, unless the disk takes only a part."""
-    done = os.writev(handle, parts)
-    if done < sum(map(len, parts)):
-        rest = memoryview(b"".join(parts))[done:]
-        while rest:
-            rest = rest[os.write(handle, rest) :]
+def _write_all(handle: int, parts: Sequence[bytes | memoryview]) -> None:
+    """In as few calls as possible: the system takes only so many parts, and so many bytes, in one."""
+    left, at = [memoryview(part) for part in parts if part], 0
+    while at < len(left):
+        done = os.writev(handle, left[at : at + _MOST_PARTS])
+        while at < len(left) and done >= len(left[at]):
+            done -= len(left[at])
+            at += 1
+        if done:
+            left[at] = left[at][done:]
 
 
 def _files(folder: Path) -> list[Path]:

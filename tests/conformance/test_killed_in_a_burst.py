@@ -39,6 +39,17 @@ def answered(kernel: Kernel, sent: dict[str, int]) -> int:
                 return last
 
 
+def run_until_killed(kernel: Kernel, sent: dict[str, int], seconds: float) -> int:
+    """Kill a kernel after a while; the last of these cells that was answered."""
+    timer = threading.Timer(seconds, os.kill, (kernel.pid, signal.SIGKILL))
+    timer.start()
+    last = answered(kernel, sent)
+    timer.cancel()
+    timer.join()
+    kernel.stop()
+    return last
+
+
 CHECK = f"""
 import os
 print(n, seen == list(range(1, n + 1)), all(table[k % 5] == 'x' * k for k in range(n, max(0, n - 5), -1)),
@@ -55,12 +66,7 @@ def test_every_answered_cell_is_back(start: Start, seed: int) -> None:
     done = 0
     for _ in range(3):
         sent = {kernel.start(code(n)): n for n in range(done + 1, CELLS + 1)}
-        timer = threading.Timer(chance.uniform(0.02, 0.6), os.kill, (kernel.pid, signal.SIGKILL))
-        timer.start()
-        last = answered(kernel, sent)
-        timer.cancel()
-        timer.join()
-        kernel.stop()
+        last = run_until_killed(kernel, sent, chance.uniform(0.02, 0.6))
         kernel = start(WASM_KERNEL_SESSION="notebook")
         cell = kernel.ok(CHECK)
         there, *whole = cell.stdout.split()
@@ -84,12 +90,7 @@ def test_large_cells_are_back_too_and_those_after_them(start: Start, seed: int) 
     kernel = start(WASM_KERNEL_SESSION="notebook")
     kernel.ok("import numpy as np; n, big = 0, None")
     sent = {kernel.start(large(n)): n for n in range(1, CELLS + 1)}
-    timer = threading.Timer(chance.uniform(0.3, 1.0), os.kill, (kernel.pid, signal.SIGKILL))
-    timer.start()
-    last = answered(kernel, sent)
-    timer.cancel()
-    timer.join()
-    kernel.stop()
+    last = run_until_killed(kernel, sent, chance.uniform(0.3, 1.0))
     kernel = start(WASM_KERNEL_SESSION="notebook")
     cell = kernel.ok("print(n, n < 3 or bool((big == n // 3 * 3).all()))")
     there, whole = cell.stdout.split()

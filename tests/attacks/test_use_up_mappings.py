@@ -81,7 +81,7 @@ def test_all_guests_together_have_a_share(tmp_path: Path) -> None:
         for number in range(3):
             sandbox = stack.enter_context(_guest(tmp_path / str(number)))
             _run(sandbox, code)
-            assert sandbox.execute("print(a.sum())").stdout == f"{7 * 4096 * 16 * 1000}\n"
+            assert sandbox.execute("print(a[:, :16].sum())").stdout == f"{7 * 4096 * 16 * 1000}\n"
         assert _mappings() - before < share + _SLACK
 
 

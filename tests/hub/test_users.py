@@ -63,7 +63,7 @@ import json, numpy, os
 canary = 'canary-' + os.urandom(16).hex()
 here = numpy.zeros(1, 'u1'); at = here.__array_interface__['data'][0]
 below = numpy.lib.stride_tricks.as_strided(here, (at,), (-1,))[::-1]
-above = numpy.lib.stride_tricks.as_strided(here, (max(1, (220 << 20) - at),))
+above = numpy.lib.stride_tricks.as_strided(here, (max(1, (240 << 20) - at),))
 found = []
 for data in (bytes(below), bytes(above)):
     for word in BEGINNINGS:

@@ -20,7 +20,8 @@ def told(folder: Path, *, ran: range, restored: int) -> str:
     for number in ran:
         history.add(number, f"x = {number}", runs=True)
     session = NotebookSession(folder, ExecutionPolicy(), SandboxLogger(), folder / "connection.json")
-    session.tell_of_return(Snapshot("s", "n", "checkpoint", datetime.now(UTC), metadata={"number": restored}), history)
+    snapshot = Snapshot("s", "n", "checkpoint", datetime.now(UTC), metadata={"number": restored})
+    session.tell_of_return(snapshot, history, older_image=False)
     history.close()
     return " ".join([*session.notes, *session.news])
 

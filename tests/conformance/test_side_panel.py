@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.client import PATIENCE, Kernel
-from wasm_kernel.kernel.side_panel.protocol import VERSION
+from wasm_kernel.kernel.side_panel.panel_protocol import VERSION
 from wasm_kernel.model.records import is_session_id
 
 pytestmark = pytest.mark.filterwarnings("ignore")

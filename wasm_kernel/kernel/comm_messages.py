@@ -17,7 +17,7 @@ from wasm_kernel.sessions.runtime import SessionRuntime
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.host_comms import HostComms
-    from wasm_kernel.kernel.side_panel.panel import SidePanel
+    from wasm_kernel.kernel.side_panel.panel_comm import SidePanel
 
 Message = dict[str, Any]
 PANEL = "wasm-kernel"  # the target that a front end's side panel opens

@@ -42,7 +42,7 @@ from wasm_kernel.sessions.runtime import SessionRuntime
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.magics.magics import Magics
-    from wasm_kernel.kernel.side_panel.panel import SidePanel
+    from wasm_kernel.kernel.side_panel.panel_comm import SidePanel
 
 Message = dict[str, Any]
 
@@ -229,7 +229,7 @@ class WasmKernel(MessageLoop):
         return self._magics
 
     def _make_panel(self) -> SidePanel:
-        from wasm_kernel.kernel.side_panel.panel import SidePanel
+        from wasm_kernel.kernel.side_panel.panel_comm import SidePanel
 
         return SidePanel(self, self.publish, self.log)
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from wasm_kernel.kernel.comm_messages import PANEL
-from wasm_kernel.kernel.side_panel import protocol, view
+from wasm_kernel.kernel.side_panel import panel_protocol as protocol
+from wasm_kernel.kernel.side_panel import view
 from wasm_kernel.model.timeline_rows import TimelineRow
 
 THEIRS = (Path(__file__).parents[3] / "labextension" / "src" / "protocol.ts").read_text()

@@ -16,7 +16,8 @@ from wasm_kernel.errors import ConfigurationError, WasmKernelError
 from wasm_kernel.kernel.magics.grants import forbidden
 from wasm_kernel.kernel.magics.host import Host
 from wasm_kernel.kernel.notebook_copy import free_copy_path, write_copy
-from wasm_kernel.kernel.side_panel import protocol, view
+from wasm_kernel.kernel.side_panel import panel_protocol as protocol
+from wasm_kernel.kernel.side_panel import view
 from wasm_kernel.model import limits
 from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.sessions.runtime import SessionRuntime

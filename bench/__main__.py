@@ -26,6 +26,7 @@ from bench.subjects import (
     interrupt,
     kernels,
     lab,
+    many_sessions,
     memory,
     messages,
     noop,
@@ -37,6 +38,7 @@ from bench.subjects import (
     start,
     store,
     threads,
+    workers,
 )
 from wasm_kernel import create_sandbox
 from wasm_kernel.host.image import image
@@ -58,6 +60,8 @@ SUBJECTS: dict[str, Callable[[Setting], Section]] = {
     "seal": seal.run,
     "interrupt": interrupt.run,
     "threads": threads.run,
+    "many": many_sessions.run,
+    "workers": workers.run,
     "snapshots": snapshots.run,
     "cpu": cpu.run,
     "objects": objects.run,
@@ -76,6 +80,8 @@ ORDER = (
     "interrupt",
     "memory",
     "threads",
+    "many",
+    "workers",
     "sessions",
     "cpu",
     "messages",
@@ -198,6 +204,7 @@ _ROUNDS = {
     "interrupt": "interrupts",
     "memory": "memory",
     "threads": "threads",
+    "workers": "workers",
     "sessions": "sessions",
     "snapshots": "snapshots",
     "CPU": "cpu",

@@ -36,6 +36,7 @@ class Rounds:
     messages: int
     store: int
     lab: int
+    workers: int
 
 
 FULL = Rounds(
@@ -59,6 +60,7 @@ FULL = Rounds(
     messages=15,
     store=5,
     lab=3,
+    workers=3,
 )
 QUICK = Rounds(
     memory=1,
@@ -81,6 +83,7 @@ QUICK = Rounds(
     messages=3,
     store=2,
     lab=1,
+    workers=1,
 )
 
 

@@ -40,7 +40,7 @@ _EXTREMES = ("maximum", "minimum", "clip")
 _ARG_EXTREMES = ("argmax", "argmin")
 _FLOAT = (
     "divide", "absolute", "sqrt", "floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite", "fmax", "fmin",
-    "sign",
+    "sign", "exp", "log",
     "pairwise_sum",
 )  # fmt: skip
 _BOOLEAN = ("logical_and", "logical_or", "logical_not", *_ARG_EXTREMES)

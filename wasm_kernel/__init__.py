@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         SandboxClosed,
         SandboxError,
         SessionLocked,
+        ToolError,
         WasmKernelError,
     )
     from wasm_kernel.guest.wire import (
@@ -98,6 +99,7 @@ _LATER = {
             "SandboxClosed",
             "SandboxError",
             "SessionLocked",
+            "ToolError",
             "WasmKernelError",
         ),
         "errors",
@@ -224,6 +226,7 @@ __all__ = [
     "Snapshot",
     "SnapshotRetention",
     "Stream",
+    "ToolError",
     "UpdateDisplay",
     "WasmKernelError",
     "__version__",

@@ -11,8 +11,12 @@
     │   ├── ImageMissing                       nothing is built yet, and building was not allowed here
     │   └── OlderImage                         variables were saved with another image, which cannot be used
     ├── SessionLocked                          another process, or another sandbox, is using the session
+    │   └── SessionElsewhere                   another machine has it, as the object store says
+    ├── RemoteError                            an object store cannot be used
+    │   └── LeaseLost                          another machine has taken the session over
     ├── MountInside (also OSError)             another file system is mounted inside what was to be deleted
     ├── Interrupted                            the user stopped work the host was doing for a cell
+    ├── ToolError                              a tool that the program offers its guest refuses, and says why
     ├── PackageError                           packages could not be installed or removed; nothing was changed
     ├── BadSnapshot                            data is not a valid snapshot, or is malicious
     ├── DamagedChunk                           a part of a snapshot is missing or damaged
@@ -74,6 +78,22 @@ class OlderImage(ImageError):
 
 class SessionLocked(WasmKernelError):
     """Another process is using this session; the message names it."""
+
+
+class SessionElsewhere(SessionLocked):
+    """Another machine is using this session; the message names it. It may be taken over."""
+
+
+class RemoteError(WasmKernelError):
+    """An object store cannot be reached, or refuses. What is here stays here."""
+
+
+class LeaseLost(RemoteError):
+    """Another machine has taken the session over: what is pushed from here no longer counts."""
+
+
+class ToolError(WasmKernelError):
+    """Raised by a tool: what it says is told to the code in the sandbox, unlike any other error's text."""
 
 
 class MountInside(WasmKernelError, OSError):

@@ -54,7 +54,8 @@ def on_ours() -> None:
     defer("ipykernel", "jupyter_client", "IPython")
     connection = read_connection_file(Path(sys.argv[3]))
     channels = Channels(connection)
-    from wasm_kernel.kernel.messages import CountingSession, MessageLoop
+    from wasm_kernel.kernel.counting_session import CountingSession
+    from wasm_kernel.kernel.messages import MessageLoop
 
     class Idle(_Nothing, MessageLoop):
         _running: Any = None

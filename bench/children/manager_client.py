@@ -59,17 +59,21 @@ def life(argv: list[str], provisioner: str, folder: str, extra: dict[str, str]) 
 def host_of(argv: list[str], folder: str, extra: dict[str, str]) -> None:
     """Wait until kernels come from a host; the first kernel starts it."""
     end = time.monotonic() + _PATIENCE
-    made, client, _ = started(argv, "wasm-kernel-host", folder, extra)
-    while type(made.provisioner.process).__name__ != "HostedProcess":
-        if time.monotonic() > end:
-            raise RuntimeError("no kernel host came up")
-        time.sleep(0.5)
-        client.stop_channels()
-        another, another_client, _ = started(argv, "wasm-kernel-host", folder, extra)
-        made.shutdown_kernel(now=True)
-        made, client = another, another_client
+    first, client, _ = started(argv, "wasm-kernel-host", folder, extra)
     client.stop_channels()
-    made.shutdown_kernel(now=True)
+    try:  # a kernel starts a host once it has settled, so it stays until there is one
+        while True:
+            made, client, _ = started(argv, "wasm-kernel-host", folder, extra)
+            client.stop_channels()
+            hosted = type(made.provisioner.process).__name__ == "HostedProcess"
+            made.shutdown_kernel(now=True)
+            if hosted:
+                return
+            if time.monotonic() > end:
+                raise RuntimeError("no kernel host came up")
+            time.sleep(0.5)
+    finally:
+        first.shutdown_kernel(now=True)
 
 
 def memory(

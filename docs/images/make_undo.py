@@ -5,7 +5,9 @@ A real JupyterLab with the real kernel in a real Chromium, both started as the b
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from playwright.sync_api import ViewportSize
@@ -40,6 +42,19 @@ STARTUP = "get_ipython().run_line_magic('config', \"InlineBackend.figure_formats
 
 def main() -> None:
     """Run the notebook, photograph it, write the picture."""
+    with notebook_in_lab("mountains.ipynb", CELLS, SIZE) as notebook:
+        notebook.command("statusbar:toggle", wait=True)
+        for side in ("left", "right"):
+            notebook.command("application:toggle-side-tabbar", wait=True, side=side)
+        notebook.run_all()
+        notebook.command("notebook:delete-cell", wait=True)  # the empty one at the end
+        notebook.save()
+        photograph(notebook)
+
+
+@contextlib.contextmanager
+def notebook_in_lab(name: str, cells: tuple[str, ...], size: ViewportSize, sharpness: float = 2) -> Iterator[Notebook]:
+    """A notebook in a window of this size, sharper than on a screen."""
     browser = chromium.find()
     if browser is None:
         raise SystemExit(chromium.MISSING)
@@ -50,18 +65,11 @@ def main() -> None:
         config.write_text(f"c.WasmKernel.startup_code = {STARTUP!r}\n")
         with running_lab(folder / "lab", folder / "lab.log") as lab, running_browser(browser) as plain:
             assert plain.browser is not None
-            sharp = plain.browser.new_context(viewport=SIZE, device_scale_factor=2)
+            sharp = plain.browser.new_context(viewport=size, device_scale_factor=sharpness)
             sharp.set_default_timeout(PATIENCE * 1000)
-            page = open_lab(sharp, lab)
-            notebook = Notebook.make(lab, page, folder, "mountains.ipynb", CELLS)
+            notebook = Notebook.make(lab, open_lab(sharp, lab), folder, name, cells)
             notebook.theme(LIGHT)
-            notebook.command("statusbar:toggle", wait=True)
-            for side in ("left", "right"):
-                notebook.command("application:toggle-side-tabbar", wait=True, side=side)
-            notebook.run_all()
-            notebook.command("notebook:delete-cell", wait=True)  # the empty one at the end
-            notebook.save()
-            photograph(notebook)
+            yield notebook
             sharp.close()
 
 

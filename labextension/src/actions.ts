@@ -8,10 +8,15 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Refused } from './connection';
 import { differencesView, filesView } from './dialogs';
+import { askForLimits } from './limits_form';
 import type { Answer, Differences, Request, Row } from './protocol';
 import type { Sessions } from './sessions';
+import { when } from './words';
 
-/** What a person can do with a session: each asks the kernel, and says what it answers if that is no. */
+/**
+ * What a person can do with a session, by default that of the active notebook: each asks the kernel, and says what it
+ * answers if that is no.
+ */
 export class Actions {
   constructor(
     private readonly sessions: Sessions,
@@ -19,12 +24,12 @@ export class Actions {
     private readonly openNotebook: (path: string) => Promise<unknown>
   ) {}
 
-  undo(): Promise<void> {
-    return this.goBack({ do: 'undo' });
+  undo(panel = this.sessions.notebook): Promise<void> {
+    return this.goBack({ do: 'undo' }, panel);
   }
 
-  async redo(): Promise<void> {
-    await this.ask({ do: 'redo' });
+  async redo(panel = this.sessions.notebook): Promise<void> {
+    await this.ask({ do: 'redo' }, panel);
   }
 
   /** Go to a row's moment; files that a person uploaded since are asked about first. */
@@ -48,7 +53,9 @@ export class Actions {
     const answer = await this.ask({ do: 'compare', row: row.id });
     if (answer?.result) {
       await showDialog({
-        title: this.trans.__('From cell [%1] to now', row.number ?? ''),
+        title: row.number
+          ? this.trans.__('From cell [%1] to now', row.number)
+          : this.trans.__('From %1 to now', row.label || when(row.at)),
         body: differencesView(
           answer.result as unknown as Differences,
           this.trans
@@ -73,8 +80,8 @@ export class Actions {
   }
 
   /** Trust the session's outputs, after the person has read what that means; or seal them again. */
-  async toggleTrust(): Promise<void> {
-    const trusted = this.sessions.connection()?.state?.trusted;
+  async toggleTrust(panel = this.sessions.notebook): Promise<void> {
+    const trusted = this.sessions.connection(panel)?.state?.trusted;
     if (trusted === undefined) {
       return;
     }
@@ -95,25 +102,48 @@ export class Actions {
         return;
       }
     }
-    await this.ask({ do: 'trust', on: !trusted });
+    await this.ask({ do: 'trust', on: !trusted }, panel);
   }
 
-  async changeLimit(name: string, value: string): Promise<void> {
-    const typed = await InputDialog.getText({
-      title: this.trans.__('Change the limit of %1', name),
-      text: value.replace(/ /g, ''),
-      label: this.trans.__('Such as 4G, 500M, 60s or 10m.')
+  /** A fresh interpreter for a notebook, after the person has read what that means. */
+  async startFresh(panel: NotebookPanel): Promise<void> {
+    const asked = await showDialog({
+      title: this.trans.__('Start %1 fresh?', nameOf(panel)),
+      body: this.trans.__(
+        'Its variables go, its files stay. The timeline has the way back.'
+      ),
+      buttons: [
+        Dialog.cancelButton(),
+        Dialog.warnButton({ label: this.trans.__('Start fresh') })
+      ],
+      defaultButton: 0
     });
-    if (typed.button.accept && typed.value?.trim()) {
-      const change = `${name}=${typed.value.replace(/\s+/g, '')}`;
-      await this.ask({ do: 'limits', change });
+    if (asked.button.accept) {
+      await this.ask({ do: 'reset' }, panel);
     }
   }
 
+  /** Ask the person for other limits. Nothing of a notebook's text gets here. */
+  async changeLimits(): Promise<void> {
+    const connection = this.sessions.connection();
+    if (!connection?.state) {
+      return;
+    }
+    await askForLimits(connection.state.limits, this.trans, async change => {
+      try {
+        await connection.ask({ do: 'limits', change });
+        return null;
+      } catch (error) {
+        return error instanceof Error ? error.message : String(error);
+      }
+    });
+  }
+
   private async goBack(
-    request: Extract<Request, { do: 'undo' | 'restore' }>
+    request: Extract<Request, { do: 'undo' | 'restore' }>,
+    panel = this.sessions.notebook
   ): Promise<void> {
-    const answer = await this.ask(request);
+    const answer = await this.ask(request, panel);
     if (!answer?.confirm) {
       return;
     }
@@ -127,12 +157,15 @@ export class Actions {
       defaultButton: 0
     });
     if (asked.button.accept) {
-      await this.ask({ ...request, confirmed: true });
+      await this.ask({ ...request, confirmed: true }, panel);
     }
   }
 
-  private async ask(request: Request): Promise<Answer | null> {
-    const connection = this.sessions.connection();
+  private async ask(
+    request: Request,
+    panel = this.sessions.notebook
+  ): Promise<Answer | null> {
+    const connection = this.sessions.connection(panel);
     if (!connection) {
       return null;
     }
@@ -146,6 +179,11 @@ export class Actions {
       return null;
     }
   }
+}
+
+/** The file name of a notebook. */
+export function nameOf(panel: NotebookPanel): string {
+  return panel.context.path.split('/').pop() ?? '';
 }
 
 function beside(panel: NotebookPanel, name: string): string {

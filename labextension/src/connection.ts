@@ -1,9 +1,14 @@
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
+import { OlderRows } from './older_rows';
 import {
   type Answer,
   type FromKernel,
+  type Hello,
+  type Notice,
+  type Progress,
   type Request,
   type State,
   TARGET,
@@ -15,7 +20,11 @@ export class Refused extends Error {}
 
 /** The side panel's comm to one kernel: requests and their answers, and the session's state. */
 export class Connection implements IDisposable {
-  constructor(private readonly kernel: Kernel.IKernelConnection) {
+  constructor(
+    private readonly kernel: Kernel.IKernelConnection,
+    private readonly trans: TranslationBundle
+  ) {
+    this.older.changed.connect(() => this._changed.emit());
     this.comm = kernel.createComm(TARGET);
     this.comm.onMsg = message => this.receive(message);
     this.comm.onClose = () => this.dispose();
@@ -28,14 +37,27 @@ export class Connection implements IDisposable {
     return this._state;
   }
 
+  /** The rows that the state only counts. */
+  readonly older = new OlderRows(this);
+
   /** Emitted with each new state. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  /** The version that the kernel speaks, if it is another than ours. */
-  get otherVersion(): number | null {
-    return this._otherVersion;
+  /** What the person should know. */
+  get noticed(): ISignal<this, Notice> {
+    return this._noticed;
+  }
+
+  /** How far the image is that the kernel builds. */
+  get progressed(): ISignal<this, Progress> {
+    return this._progressed;
+  }
+
+  /** How the kernel introduced itself, if it speaks another version than ours; nothing else is understood then. */
+  get stranger(): Hello | null {
+    return this._stranger;
   }
 
   get isDisposed(): boolean {
@@ -48,7 +70,7 @@ export class Connection implements IDisposable {
     }
     this._disposed = true;
     for (const waiting of this.waiting.values()) {
-      waiting.reject(new Refused('The kernel has ended.'));
+      waiting.reject(new Refused(this.trans.__('The kernel has ended.')));
     }
     this.waiting.clear();
     if (!this.comm.isDisposed) {
@@ -60,7 +82,7 @@ export class Connection implements IDisposable {
   /** Ask the kernel for something; rejects with what it says when it refuses. */
   async ask(request: Request): Promise<Answer> {
     if (this._disposed || this.kernel.isDisposed) {
-      throw new Refused('The kernel has ended.');
+      throw new Refused(this.trans.__('The kernel has ended.'));
     }
     const number = ++this.last;
     const answer = new Promise<Answer>((resolve, reject) => {
@@ -72,21 +94,31 @@ export class Connection implements IDisposable {
 
   private receive(message: KernelMessage.ICommMsgMsg): void {
     const data = message.content.data as unknown as FromKernel;
-    if ('state' in data) {
-      this._state = data.state;
-      this._changed.emit();
-    } else if ('hello' in data) {
-      this._otherVersion =
-        data.hello.version === VERSION ? null : data.hello.version;
+    if ('hello' in data) {
+      this._stranger = data.hello.version === VERSION ? null : data.hello;
       this._changed.emit();
     } else if ('answer' in data) {
-      const waiting = this.waiting.get(data.answer);
-      this.waiting.delete(data.answer);
-      if (data.error !== undefined) {
-        waiting?.reject(new Refused(data.error));
-      } else {
-        waiting?.resolve(data);
-      }
+      this.answered(data);
+    } else if (this._stranger) {
+      return;
+    } else if ('state' in data) {
+      this._state = data.state;
+      this.older.counted(data.state.older);
+      this._changed.emit();
+    } else if ('notice' in data) {
+      this._noticed.emit(data.notice);
+    } else if ('progress' in data) {
+      this._progressed.emit(data.progress);
+    }
+  }
+
+  private answered(data: Answer): void {
+    const waiting = this.waiting.get(data.answer);
+    this.waiting.delete(data.answer);
+    if (data.error !== undefined) {
+      waiting?.reject(new Refused(data.error));
+    } else {
+      waiting?.resolve(data);
     }
   }
 
@@ -96,8 +128,10 @@ export class Connection implements IDisposable {
     { resolve: (answer: Answer) => void; reject: (reason: Refused) => void }
   >();
   private readonly _changed = new Signal<this, void>(this);
+  private readonly _noticed = new Signal<this, Notice>(this);
+  private readonly _progressed = new Signal<this, Progress>(this);
   private _state: State | null = null;
-  private _otherVersion: number | null = null;
+  private _stranger: Hello | null = null;
   private _disposed = false;
   private last = 0;
 }

@@ -1,8 +1,5 @@
-import {
-  Notification,
-  showErrorMessage,
-  ToolbarButton
-} from '@jupyterlab/apputils';
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { ToolbarButton } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import {
   type FileBrowser,
@@ -11,14 +8,27 @@ import {
 } from '@jupyterlab/filebrowser';
 import type { Contents } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { newFolderIcon, refreshIcon } from '@jupyterlab/ui-components';
-import type { Drag } from '@lumino/dragdrop';
-import { DRIVE, FileProblem, type SandboxDrive, split } from './drive';
+import {
+  downloadIcon,
+  newFolderIcon,
+  refreshIcon
+} from '@jupyterlab/ui-components';
+import { type PanelLayout, Widget } from '@lumino/widgets';
+import { DragAcross } from './drag_across';
+import { DRIVE, MOST_LISTED, type SandboxDrive } from './drive';
+import { split } from './file_routes';
 import type { Sessions } from './sessions';
-import { size } from './words';
+import { Uploads } from './uploads';
 
-const DRAGGED = 'application/x-jupyter-icontents';
-const LISTING = '.jp-DirListing-content';
+const CommandIDs = {
+  up: 'wasm-kernel:files-up',
+  zip: 'wasm-kernel:download-folder'
+};
+/** Milliseconds between looks at a folder while a cell runs, and otherwise. */
+const WHILE_RUNNING = 1000;
+const AT_REST = 30_000;
+/** A look that takes long is taken less often: it has at most this share of the time. */
+const SHARE = 1 / 10;
 
 /** Lab's own file browser on the files of the active notebook's session. */
 export function createFilesView(
@@ -32,14 +42,17 @@ export function createFilesView(
     driveName: DRIVE,
     auto: false,
     restore: false,
-    refreshInterval: 5000
+    refreshInterval: AT_REST
   });
   browser.addClass('jp-WasmKernel-files');
   browser.title.label = trans.__('Files');
   browser.title.icon = undefined;
   const uploads = new Uploads(drive, trans);
-  browser.model.upload = (file: File, path?: string) =>
-    uploads.send(file, path ?? browser.model.path);
+  browser.model.upload = async (file: File, path?: string) => {
+    const folder = path ?? browser.model.path;
+    await uploads.send(file, folder);
+    return contents.get(folder, { content: false }); // nobody looks at it, but the type wants a model
+  };
   browser.toolbar.addItem(
     'new-folder',
     new ToolbarButton({
@@ -57,166 +70,154 @@ export function createFilesView(
       onClick: () => void browser.model.refresh()
     })
   );
-  follow(browser, sessions);
-  acceptAcross(browser, factory, contents);
+  showNotes(browser, drive, sessions, trans);
+  new Follower(browser, drive, sessions);
+  new DragAcross(browser, factory, contents, drive, uploads, trans);
   return browser;
 }
 
-/** Show the session of the active notebook, and what its cells changed. */
-function follow(browser: FileBrowser, sessions: Sessions): void {
-  let shown = '';
-  let moment = '';
-  sessions.changed.connect(() => {
-    const state = sessions.connection()?.state;
+/** What Lab's own commands do not do here: they download files only, and go up in Lab's browser on the left. */
+export function addFileCommands(
+  app: JupyterFrontEnd,
+  browser: FileBrowser,
+  drive: SandboxDrive,
+  trans: TranslationBundle
+): void {
+  app.commands.addCommand(CommandIDs.up, {
+    label: trans.__('Go Up in the Files of the Sandbox'),
+    execute: () => browser.model.cd('..')
+  });
+  for (const focused of ['.jp-DirListing:focus', '.jp-DirListing-itemText']) {
+    app.commands.addKeyBinding({
+      command: CommandIDs.up,
+      keys: ['Backspace'],
+      selector: `.jp-WasmKernel-files .jp-FileBrowser-Panel ${focused}`
+    });
+  }
+  app.commands.addCommand(CommandIDs.zip, {
+    label: trans.__('Download as a Zip'),
+    icon: downloadIcon.bindprops({ stylesheet: 'menuItem' }),
+    execute: () => {
+      for (const item of browser.selectedItems()) {
+        const link = document.createElement('a');
+        const path = app.serviceManager.contents.localPath(item.path);
+        link.href = drive.routes.download(path, true);
+        link.download = '';
+        link.click();
+      }
+    }
+  });
+  app.contextMenu.addItem({
+    command: CommandIDs.zip,
+    selector: '.jp-WasmKernel-files .jp-DirListing-item[data-isdir="true"]',
+    rank: 9
+  });
+}
+
+/** Keeps the browser at the active notebook's session, and up to date with what its cells do. */
+class Follower {
+  constructor(
+    private readonly browser: FileBrowser,
+    drive: SandboxDrive,
+    private readonly sessions: Sessions
+  ) {
+    const { model } = browser;
+    // The model itself listens, too, but mistakes the paths of all drives but Lab's own.
+    drive.fileChanged.connect((_, { oldValue, newValue }) => {
+      const here = model.path.replace(`${DRIVE}:`, '');
+      for (const path of [oldValue?.path, newValue?.path]) {
+        if (path !== undefined && PathExt.dirname(path) === here) {
+          this.lookSoon();
+        }
+      }
+    });
+    sessions.changed.connect(() => this.follow());
+    model.pathChanged.connect((_, { newValue }) => {
+      const { session, inside } = split(newValue.replace(`${DRIVE}:`, ''));
+      if (session) {
+        this.folders.set(session, inside);
+      } else if (this.session) {
+        this.folders.delete(this.session);
+        void model.cd(`/${this.session}`); // nothing is above it, and a folder that was deleted leads here, too
+      }
+    });
+    const timer = setInterval(() => {
+      const kernel = sessions.notebook?.sessionContext.session?.kernel;
+      if (kernel?.status === 'busy' && browser.isVisible && !document.hidden) {
+        this.lookSoon(); // what a cell writes appears while it runs
+      }
+    }, WHILE_RUNNING);
+    browser.disposed.connect(() => clearInterval(timer));
+  }
+
+  private follow(): void {
+    const state = this.sessions.connection()?.state;
     const session = state?.session ?? '';
     const now = state?.rows.map(row => row.state + row.number).join(' ') ?? '';
-    if (session !== shown) {
-      shown = session;
-      void browser.model.cd(`/${shown}`);
-    } else if (now !== moment) {
-      void browser.model.refresh();
+    const { model } = this.browser;
+    if (session !== this.session) {
+      this.session = session;
+      const folder = this.folders.get(session);
+      void model.cd(folder ? `/${session}/${folder}` : `/${session}`);
+    } else if (now !== this.moment) {
+      void model.refresh();
     }
-    moment = now;
-  });
-}
-
-/** Uploads of any size: what does not fit is not sent, and the person sees how far each is. */
-class Uploads {
-  constructor(
-    private readonly drive: SandboxDrive,
-    private readonly trans: TranslationBundle
-  ) {}
-
-  async send(file: File, folder: string): Promise<Contents.IModel> {
-    const path = PathExt.join(folder.replace(`${DRIVE}:`, ''), file.name);
-    const { free, maxFile } = await this.drive.room(split(path).session);
-    const most = Math.min(free, maxFile);
-    if (file.size > most) {
-      const problem = this.trans.__(
-        '%1 has %2; this session has room for %3. Delete files, or raise the limit with %session limits disk=…',
-        file.name,
-        size(file.size),
-        size(most)
-      );
-      void showErrorMessage(this.trans.__('It does not fit'), problem);
-      throw new FileProblem(problem);
-    }
-    const message = this.trans.__('Uploading %1', file.name);
-    const id = Notification.emit(message, 'in-progress', { progress: 0 });
-    try {
-      const model = await this.drive.upload(path, file, progress => {
-        Notification.update({ id, progress });
-      });
-      Notification.update({
-        id,
-        message: this.trans.__('Uploaded %1', file.name),
-        type: 'success',
-        progress: 1,
-        autoClose: 3000
-      });
-      return model;
-    } catch (error) {
-      Notification.update({
-        id,
-        message: error instanceof Error ? error.message : String(error),
-        type: 'error',
-        autoClose: false
-      });
-      throw error;
-    }
+    this.moment = now;
   }
+
+  /** Look again: soon, but not so often that looking takes more than its share of the time. */
+  private lookSoon(): void {
+    if (this.isWaiting || !this.session) {
+      return;
+    }
+    this.isWaiting = true;
+    this.looking = this.looking.then(async () => {
+      const pause = this.rest - performance.now();
+      await new Promise(resolve => setTimeout(resolve, Math.max(0, pause)));
+      this.isWaiting = false;
+      const begun = performance.now();
+      await this.browser.model.refresh();
+      const end = performance.now();
+      this.rest = end + (end - begun) / SHARE;
+    });
+  }
+
+  private session = '';
+  private moment = '';
+  private isWaiting = false;
+  private looking = Promise.resolve();
+  private rest = 0;
+  /** The folder that was last shown of each session. */
+  private readonly folders = new Map<string, string>();
 }
 
-/** Files dragged between Lab's own browser and ours are copied: Lab itself moves them within one drive only. */
-function acceptAcross(
-  ours: FileBrowser,
-  factory: IFileBrowserFactory,
-  contents: Contents.IManager
+/** Says below the list what it does not show. */
+function showNotes(
+  browser: FileBrowser,
+  drive: SandboxDrive,
+  sessions: Sessions,
+  trans: TranslationBundle
 ): void {
-  const handle = (found: Event) => {
-    const event = found as unknown as Drag.Event;
-    const target = targetOf(event, ours, factory);
-    const paths = event.mimeData.getData(DRAGGED) as string[] | undefined;
-    if (!paths || !target) {
-      return;
-    }
-    const isOurs = (path: string) => contents.driveName(path) === DRIVE;
-    const foreign = paths.filter(path => isOurs(path) !== (target === ours));
-    if (foreign.length === 0) {
-      return;
-    }
-    event.preventDefault();
-    event.stopPropagation();
-    event.dropAction = event.proposedAction;
-    if (event.type === 'lm-drop') {
-      void copyAll(contents, foreign, target);
-    }
+  const note = new Widget();
+  note.addClass('jp-WasmKernel-filesNote');
+  note.node.setAttribute('role', 'status');
+  (browser.layout as PanelLayout).addWidget(note);
+  const show = () => {
+    const session = sessions.connection()?.state?.session;
+    const total = drive.total(browser.model.path.replace(`${DRIVE}:`, ''));
+    note.node.textContent = !session
+      ? trans.__('The files of a notebook with this kernel are shown here.')
+      : total
+        ? trans.__(
+            'The first %1 of %2 are shown. %session files shows all, page by page.',
+            MOST_LISTED.toLocaleString(),
+            total.toLocaleString()
+          )
+        : '';
+    note.setHidden(!note.node.textContent);
+    browser.toggleClass('jp-mod-noSession', !session);
   };
-  // Before the list itself, which takes what is dropped on folders only.
-  for (const type of ['lm-dragenter', 'lm-dragover', 'lm-drop']) {
-    document.addEventListener(type, handle, true);
-    ours.disposed.connect(() =>
-      document.removeEventListener(type, handle, true)
-    );
-  }
-}
-
-async function copyAll(
-  contents: Contents.IManager,
-  paths: string[],
-  target: FileBrowser
-): Promise<void> {
-  try {
-    for (const path of paths) {
-      await copyAcross(contents, path, target.model.path);
-    }
-    await target.model.refresh();
-  } catch (error) {
-    void showErrorMessage(
-      PathExt.basename(paths[0]),
-      error instanceof Error ? error.message : String(error)
-    );
-  }
-}
-
-/** The file browser on whose list something is dropped. */
-function targetOf(
-  event: Drag.Event,
-  ours: FileBrowser,
-  factory: IFileBrowserFactory
-): FileBrowser | null {
-  const list = (event.target as HTMLElement | null)?.closest?.(LISTING);
-  if (!list) {
-    return null;
-  }
-  if (ours.node.contains(list)) {
-    return ours;
-  }
-  return factory.tracker.find(each => each.node.contains(list)) ?? null;
-}
-
-async function copyAcross(
-  contents: Contents.IManager,
-  from: string,
-  folder: string
-): Promise<void> {
-  const model = await contents.get(from);
-  const to = PathExt.join(folder, model.name);
-  if (model.type === 'directory') {
-    await contents.save(to, { type: 'directory', name: model.name });
-    for (const child of model.content as Contents.IModel[]) {
-      const drive = contents.driveName(from);
-      const path = drive
-        ? `${drive}:${contents.localPath(child.path)}`
-        : child.path;
-      await copyAcross(contents, path, to);
-    }
-    return;
-  }
-  await contents.save(to, {
-    name: model.name,
-    type: model.type,
-    format: model.format,
-    content: model.content as unknown
-  });
+  sessions.changed.connect(show);
+  browser.model.refreshed.connect(show);
+  show();
 }

@@ -1,4 +1,7 @@
-/** The plugin: a panel beside the notebook, buttons in its toolbar, commands, and an item in the status bar. */
+/**
+ * The plugins: the drive with the sessions' files, on every page; and where there are notebooks a panel beside them,
+ * buttons in their toolbar, commands, and an item in the status bar. Jupyter Notebook has none; there the panel shows it.
+ */
 
 import {
   ILabShell,
@@ -7,19 +10,24 @@ import {
 } from '@jupyterlab/application';
 import {
   ICommandPalette,
+  IThemeManager,
   IToolbarWidgetRegistry,
   CommandToolbarButton
 } from '@jupyterlab/apputils';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
-import { INotebookTracker } from '@jupyterlab/notebook';
+import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { redoIcon, SidePanel, undoIcon } from '@jupyterlab/ui-components';
+import { type ReadonlyPartialJSONObject, Token } from '@lumino/coreutils';
 import type { AccordionPanel } from '@lumino/widgets';
 import { Actions } from './actions';
 import { SandboxDrive } from './drive';
-import { createFilesView } from './files';
+import { addFileCommands, createFilesView } from './files';
+import { followFrameHeights } from './frames';
+import { OpenTables } from './open_tables';
 import { sealedIcon, timelineIcon, trustedIcon } from './icons';
+import { showNotices } from './notices';
 import { Sessions } from './sessions';
 import { TimelineView } from './timeline';
 import { markUndoneCells } from './undone';
@@ -30,43 +38,74 @@ const CommandIDs = {
   undo: 'wasm-kernel:undo-cell',
   redo: 'wasm-kernel:redo-cell',
   trust: 'wasm-kernel:toggle-trust',
+  limits: 'wasm-kernel:change-limits',
   show: 'wasm-kernel:show-timeline'
 };
 const PANEL = 'wasm-kernel-panel';
 const FACTORY = 'Notebook';
+
+const ISandboxDrive = new Token<SandboxDrive>('wasm-kernel:ISandboxDrive');
+
+/** Also where there is no notebook: Jupyter Notebook opens each file in a page of its own. */
+const drivePlugin: JupyterFrontEndPlugin<SandboxDrive> = {
+  id: 'wasm-kernel:drive',
+  description: 'The files of sealed notebooks.',
+  autoStart: true,
+  provides: ISandboxDrive,
+  optional: [ITranslator],
+  activate: (app: JupyterFrontEnd, translator: ITranslator | null) => {
+    const { contents, serverSettings } = app.serviceManager;
+    const drive = new SandboxDrive(
+      serverSettings,
+      path => app.docRegistry.getFileTypesForPath(path)[0]?.mimeTypes[0] ?? '',
+      (translator ?? nullTranslator).load('wasm_kernel')
+    );
+    contents.addDrive(drive);
+    return drive;
+  }
+};
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'wasm-kernel:plugin',
   description:
     'The timeline, the files and the variables of a sealed notebook beside it.',
   autoStart: true,
-  requires: [INotebookTracker],
+  requires: [ISandboxDrive],
   optional: [
+    INotebookTracker,
     ICommandPalette,
     IToolbarWidgetRegistry,
     IStatusBar,
     ITranslator,
     ILabShell,
-    IFileBrowserFactory
+    IFileBrowserFactory,
+    IThemeManager
   ],
   activate: (
     app: JupyterFrontEnd,
-    tracker: INotebookTracker,
+    drive: SandboxDrive,
+    tracker: INotebookTracker | null,
     palette: ICommandPalette | null,
     toolbar: IToolbarWidgetRegistry | null,
     statusBar: IStatusBar | null,
     translator: ITranslator | null,
     labShell: ILabShell | null,
-    browsers: IFileBrowserFactory | null
+    browsers: IFileBrowserFactory | null,
+    themes: IThemeManager | null
   ) => {
+    if (!tracker) {
+      return; // a page without notebooks
+    }
     const trans = (translator ?? nullTranslator).load('wasm_kernel');
-    const sessions = new Sessions(tracker);
+    const sessions = new Sessions(tracker, trans);
     const actions = new Actions(sessions, trans, path =>
       app.commands.execute('docmanager:open', {
         path,
         options: { mode: 'split-right' }
       })
     );
+
+    showNotices(sessions, actions, trans);
 
     const panel = new SidePanel();
     panel.id = PANEL;
@@ -77,85 +116,120 @@ const plugin: JupyterFrontEndPlugin<void> = {
     );
     panel.addWidget(new TimelineView(sessions, actions, trans));
     if (browsers) {
-      const drive = new SandboxDrive();
       const { contents } = app.serviceManager;
-      contents.addDrive(drive);
-      panel.addWidget(
-        createFilesView(browsers, contents, drive, sessions, trans)
-      );
+      const files = createFilesView(browsers, contents, drive, sessions, trans);
+      panel.addWidget(files);
+      addFileCommands(app, files, drive, trans);
     }
-    panel.addWidget(new VariablesView(sessions, trans));
-    (panel.content as AccordionPanel).setRelativeSizes([3, 3, 2]);
+    const tables = new OpenTables(app, labShell, sessions, themes, trans);
+    panel.addWidget(
+      new VariablesView(sessions, name => void tables.open(name), trans)
+    );
+    (panel.content as AccordionPanel).setRelativeSizes([5, 3, 3]);
     app.shell.add(panel, 'right', { rank: 700, type: 'Timeline' });
 
-    const state = () => sessions.connection()?.state;
+    // Buttons name their notebook: the one that is pressed need not be that of the active notebook.
+    const notebook = (args: ReadonlyPartialJSONObject) =>
+      tracker.find(each => each.id === args.notebook) ?? sessions.notebook;
+    const connection = (args: ReadonlyPartialJSONObject) =>
+      sessions.connection(notebook(args));
+    const isTrusted = (args: ReadonlyPartialJSONObject) =>
+      connection(args)?.state?.trusted ?? false;
     app.commands.addCommand(CommandIDs.undo, {
       label: trans.__('Undo Cell Execution'),
       caption: trans.__('Variables and files as before the last cell'),
       icon: undoIcon,
-      isEnabled: () => state()?.canUndo ?? false,
-      isVisible: () => sessions.connection() !== null,
-      execute: () => actions.undo()
+      isEnabled: args => connection(args)?.state?.canUndo ?? false,
+      isVisible: args => connection(args) !== null,
+      execute: args => actions.undo(notebook(args))
     });
     app.commands.addCommand(CommandIDs.redo, {
       label: trans.__('Redo Cell Execution'),
       caption: trans.__('Take the last undo back'),
       icon: redoIcon,
-      isEnabled: () => state()?.canRedo ?? false,
-      isVisible: () => sessions.connection() !== null,
-      execute: () => actions.redo()
+      isEnabled: args => connection(args)?.state?.canRedo ?? false,
+      isVisible: args => connection(args) !== null,
+      execute: args => actions.redo(notebook(args))
     });
     app.commands.addCommand(CommandIDs.trust, {
-      label: () =>
-        state()?.trusted
+      label: args =>
+        isTrusted(args)
           ? trans.__('Outputs Are Trusted')
           : trans.__('Outputs Are Sealed'),
-      caption: () =>
-        state()?.trusted
+      caption: args =>
+        isTrusted(args)
           ? trans.__('Scripts in outputs run as you. Click to seal them again.')
           : trans.__(
               'Outputs run no scripts in this page and load nothing. Click to trust them.'
             ),
-      icon: () => (state()?.trusted ? trustedIcon : sealedIcon),
-      isToggled: () => state()?.trusted ?? false,
+      icon: args => (isTrusted(args) ? trustedIcon : sealedIcon),
+      isToggled: isTrusted,
+      isVisible: args => connection(args)?.stranger === null,
+      execute: args => actions.toggleTrust(notebook(args))
+    });
+    app.commands.addCommand(CommandIDs.limits, {
+      label: trans.__('Change Limits…'),
+      caption: trans.__('How much memory, disk and time this notebook may use'),
       isVisible: () => sessions.connection() !== null,
-      execute: () => actions.toggleTrust()
+      execute: () => actions.changeLimits()
     });
     app.commands.addCommand(CommandIDs.show, {
       label: trans.__('Show Timeline'),
+      caption: trans.__('Timeline, files and variables beside the notebook'),
       icon: timelineIcon,
+      isVisible: args => connection(args) !== null,
       execute: () => {
         app.shell.activateById(PANEL);
         labShell?.expandRight();
       }
     });
     sessions.changed.connect(() => {
-      for (const id of [CommandIDs.undo, CommandIDs.redo, CommandIDs.trust]) {
+      for (const id of Object.values(CommandIDs)) {
         app.commands.notifyCommandChanged(id);
       }
     });
     for (const command of Object.values(CommandIDs)) {
       palette?.addItem({ command, category: trans.__('Sandbox') });
     }
-    for (const [name, id] of Object.entries(CommandIDs)) {
-      toolbar?.addFactory(
+    const button = (id: string, notebook: string) =>
+      new CommandToolbarButton({
+        commands: app.commands,
+        id,
+        label: '',
+        args: { notebook }
+      });
+    const { undo, redo, trust } = CommandIDs;
+    for (const [name, id] of Object.entries({ undo, redo, trust })) {
+      toolbar?.addFactory<NotebookPanel>(
         FACTORY,
         `wasm-kernel-${name}`,
-        () =>
-          new CommandToolbarButton({ commands: app.commands, id, label: '' })
+        panel => button(id, panel.id)
       );
     }
-    statusBar?.registerStatusItem('wasm-kernel:usage', {
-      item: new UsageItem(
-        sessions,
-        () => void app.commands.execute(CommandIDs.show),
-        trans
-      ),
-      align: 'left',
-      rank: 100
-    });
-    markUndoneCells(sessions);
+    const usage = new UsageItem(
+      sessions,
+      () => void app.commands.execute(CommandIDs.show),
+      () => void app.commands.execute(CommandIDs.limits),
+      trans
+    );
+    if (statusBar) {
+      statusBar.registerStatusItem('wasm-kernel:usage', {
+        item: usage,
+        align: 'left',
+        rank: 100
+      });
+    } else {
+      panel.header.addWidget(usage);
+    }
+    if (!labShell) {
+      // Jupyter Notebook has no tabs at its side.
+      tracker.widgetAdded.connect((_, { id, toolbar }) => {
+        toolbar.addItem('wasm-kernel-show', button(CommandIDs.show, id));
+      });
+    }
+    markUndoneCells(sessions, tracker);
+    followFrameHeights();
   }
 };
 
-export default plugin;
+export default [drivePlugin, plugin];

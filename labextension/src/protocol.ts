@@ -4,7 +4,10 @@
  */
 
 export const TARGET = 'wasm-kernel';
-export const VERSION = 1;
+export const VERSION = 2;
+/** How much of a table is fetched at a time. */
+export const PAGE_ROWS = 200;
+export const PAGE_COLUMNS = 40;
 
 /** What a person can ask for. Each request gets one answer. */
 export type Request =
@@ -16,7 +19,12 @@ export type Request =
   | { do: 'compare'; row: string }
   | { do: 'fork'; row: string }
   | { do: 'trust'; on: boolean }
-  | { do: 'limits'; change: string };
+  | { do: 'limits'; change: string }
+  | { do: 'values' }
+  | { do: 'page'; name: string; row?: number; column?: number; at?: string }
+  | { do: 'seen'; notice: string }
+  | { do: 'reset' }
+  | { do: 'older'; skip?: number; count?: number };
 
 /** Names that a cell added, changed and removed. */
 export interface Changes {
@@ -29,6 +37,8 @@ export interface Changes {
 export interface Row {
   /** What to go back to; empty while it is not stored yet. */
   id: string;
+  /** Whether its checkpoint is no longer kept, so that nobody can go back to it. */
+  gone: boolean;
   /** The cell's number; 0 is the moment before the first cell. */
   number: number | null;
   code: string;
@@ -48,6 +58,41 @@ export interface Variable {
   value: string;
 }
 
+/** The first values of a variable, when the sandbox was last at rest. */
+export interface FirstValues {
+  shape: number[];
+  bytes: number;
+  first: string;
+  /** Whether it can be shown as a table. */
+  opens: boolean;
+}
+
+/** What is in a table: a text, or a list of one that stands for something else, such as no value. */
+export type Cell = string | [string];
+
+/** Some rows and columns of a table; `labels` and `cells` are lists of columns. */
+export interface Page {
+  kind: string;
+  shape: number[];
+  /** Where an array of more than two dimensions is cut. */
+  at: number[];
+  rows: number;
+  columns: number;
+  row: number;
+  column: number;
+  levels: string[];
+  labels: Cell[][];
+  names: string[];
+  types: string[];
+  cells: Cell[][];
+}
+
+/** A limit as it is, and what it can be raised to. */
+export interface Limit {
+  value: string;
+  most: string;
+}
+
 export interface Usage {
   used: number | null;
   limit: number;
@@ -56,13 +101,19 @@ export interface Usage {
 /** Everything that is shown without being asked for. */
 export interface State {
   session: string;
+  /** Another one whenever variables may have changed. */
+  moment: number;
   rows: Row[];
+  /** How many cells ran whose checkpoints are gone; `older` asks for their rows. */
+  older: number;
+  /** How many checkpoints are kept. */
+  kept: number;
   canUndo: boolean;
   canRedo: boolean;
   variables: Variable[];
   memory: Usage;
   disk: Usage;
-  limits: { [name: string]: string };
+  limits: { [name: string]: Limit };
   trusted: boolean;
 }
 
@@ -91,6 +142,8 @@ export interface Answer {
   answer: number;
   result?: { [name: string]: unknown };
   confirm?: Confirm;
+  /** The sandbox is not at rest: ask when the cell has ended. */
+  busy?: boolean;
   error?: string;
 }
 
@@ -99,4 +152,37 @@ export interface Hello {
   kernel: string;
 }
 
-export type FromKernel = Answer | { state: State } | { hello: Hello };
+/** What the person should know. It is told until a front end answers that it was seen. */
+export interface Notice {
+  id: string;
+  kind: 'continued' | 'lost' | 'unstored' | 'prune' | 'note';
+  /** Whether nothing is wrong. */
+  good: boolean;
+  /** All of it in the kernel's own words, with what to type. */
+  text: string;
+  values: {
+    at?: string;
+    cells?: number[];
+    why?: string;
+    due?: string;
+    sessions?: number;
+  };
+}
+
+/** The image that is being built; every request waits for it. */
+export interface Progress {
+  id: string;
+  state: 'running' | 'ready' | 'stopped' | 'failed';
+  step: number;
+  steps: number;
+  fraction: number;
+  /** Why it ended without an image. */
+  text: string;
+}
+
+export type FromKernel =
+  | Answer
+  | { state: State }
+  | { hello: Hello }
+  | { notice: Notice }
+  | { progress: Progress };

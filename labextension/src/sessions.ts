@@ -1,5 +1,6 @@
 import type { ISessionContext } from '@jupyterlab/apputils';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { TranslationBundle } from '@jupyterlab/translation';
 import { type ISignal, Signal } from '@lumino/signaling';
 import { Connection } from './connection';
 
@@ -8,7 +9,10 @@ const IMPLEMENTATION = 'wasm_kernel';
 
 /** Which notebooks have our kernel, and the connection to each. */
 export class Sessions {
-  constructor(private readonly tracker: INotebookTracker) {
+  constructor(
+    private readonly tracker: INotebookTracker,
+    private readonly trans: TranslationBundle
+  ) {
     tracker.widgetAdded.connect((_, panel) => this.follow(panel));
     tracker.forEach(panel => this.follow(panel));
     tracker.currentChanged.connect(() => this._changed.emit());
@@ -17,6 +21,11 @@ export class Sessions {
   /** Emitted when another notebook is active, or when a session's state has changed. */
   get changed(): ISignal<this, void> {
     return this._changed;
+  }
+
+  /** Emitted with each notebook that gets a connection, before anything was said on it. */
+  get connected(): ISignal<this, NotebookPanel> {
+    return this._connected;
   }
 
   /** The active notebook. */
@@ -70,9 +79,10 @@ export class Sessions {
     if (panel.isDisposed || this.connections.has(panel)) {
       return;
     }
-    const connection = new Connection(kernel);
+    const connection = new Connection(kernel, this.trans);
     connection.changed.connect(() => this._changed.emit());
     this.connections.set(panel, connection);
+    this._connected.emit(panel);
     this._changed.emit();
   }
 
@@ -86,4 +96,5 @@ export class Sessions {
   private readonly connections = new Map<NotebookPanel, Connection>();
   private readonly kernels = new Map<NotebookPanel, string>();
   private readonly _changed = new Signal<this, void>(this);
+  private readonly _connected = new Signal<this, NotebookPanel>(this);
 }

@@ -1,17 +1,24 @@
+import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import {
-  copyIcon,
   editIcon,
+  fileIcon,
   type LabIcon,
   ReactWidget,
   redoIcon,
   undoIcon,
   UseSignal
 } from '@jupyterlab/ui-components';
+import { type KeyboardEvent, memo, useRef, useState } from 'react';
 import type { Actions } from './actions';
+import type { Connection } from './connection';
 import { compareIcon, forkIcon, hereIcon } from './icons';
+import { keysOf, moveBetween, stepOf } from './moves';
+import { versionHint } from './notice_words';
+import { merged } from './older_rows';
 import type { Row } from './protocol';
 import type { Sessions } from './sessions';
+import { showItem, Windowed } from './windowed';
 import { duration, firstLine, signs, when } from './words';
 
 /** The history of the active notebook: a row per cell that ran, newest on top. */
@@ -24,13 +31,52 @@ export class TimelineView extends ReactWidget {
     super();
     this.addClass('jp-WasmKernel-view');
     this.title.label = trans.__('Timeline');
+    sessions.changed.connect(() => this.tell());
   }
 
   protected render(): JSX.Element {
     return (
-      <UseSignal signal={this.sessions.changed}>{() => this.view()}</UseSignal>
+      <UseSignal signal={this.sessions.changed}>
+        {() => (
+          <>
+            <div className="jp-WasmKernel-told" role="status">
+              {this.told}
+            </div>
+            {this.view()}
+          </>
+        )}
+      </UseSignal>
     );
   }
+
+  /** Say where an undo or redo led: to screen readers always, to everybody if files changed with it. */
+  private tell(): void {
+    const connection = this.sessions.connection();
+    const rows = connection?.state?.rows ?? [];
+    const move =
+      connection === this.shown ? moveBetween(this.rows, rows) : null;
+    this.shown = connection;
+    this.rows = rows;
+    if (!move) {
+      return;
+    }
+    const { trans } = this;
+    const { number, label } = move.to;
+    const where = number
+      ? trans.__('Now at cell [%1].', number)
+      : trans.__('Now at %1.', label || trans.__('Start'));
+    this.told = where;
+    if (move.files.length > 0) {
+      const files = move.files.slice(0, MOST_TOLD).join(', ');
+      const more = move.files.length > MOST_TOLD ? ', …' : '';
+      this.told = `${where} ${trans.__('Files that changed with it: %1', files + more)}`;
+      Notification.info(this.told, { autoClose: 6000 });
+    }
+  }
+
+  private told = '';
+  private shown: Connection | null = null;
+  private rows: Row[] = [];
 
   private view(): JSX.Element {
     const { trans, actions } = this;
@@ -45,75 +91,161 @@ export class TimelineView extends ReactWidget {
         </p>
       );
     }
-    if (connection.otherVersion !== null) {
+    if (connection.stranger) {
       return (
         <p className="jp-WasmKernel-hint">
-          {trans.__(
-            'This extension and the kernel are of different versions. Update wasm-kernel here and for the kernel, and reload the page.'
-          )}
+          {versionHint(connection.stranger, trans)}
         </p>
       );
     }
     if (!state || state.rows.length === 0) {
       return (
         <p className="jp-WasmKernel-hint">
-          {trans.__(
-            'Run a cell: it appears here, and you can come back to it.'
-          )}
+          {state?.kept === 0
+            ? trans.__(
+                'Checkpoints are switched off (WasmKernel.checkpoint), so there is no way back to cells that ran.'
+              )
+            : trans.__(
+                'Run a cell: it appears here, and you can come back to it.'
+              )}
         </p>
       );
     }
     return (
       <>
-        <div className="jp-WasmKernel-bar" role="toolbar">
+        <div
+          className="jp-WasmKernel-bar"
+          role="group"
+          aria-label={trans.__('Undo and redo')}
+        >
           <Button
             icon={undoIcon}
             label={trans.__('Undo cell')}
             text={trans.__('Undo')}
-            enabled={state.canUndo}
+            disabled={state.canUndo ? '' : trans.__('nothing is left to undo')}
             run={() => actions.undo()}
           />
           <Button
             icon={redoIcon}
             label={trans.__('Redo cell')}
             text={trans.__('Redo')}
-            enabled={state.canRedo}
+            disabled={state.canRedo ? '' : trans.__('nothing was undone')}
             run={() => actions.redo()}
           />
         </div>
-        <ol className="jp-WasmKernel-rows" aria-label={trans.__('Timeline')}>
-          {state.rows.map((row, index) => (
-            <RowView
-              key={row.id || `new ${row.number} ${index}`}
-              row={row}
-              actions={actions}
-              trans={trans}
-            />
-          ))}
-        </ol>
+        <Rows
+          rows={merged(state.rows, connection.older.rows)}
+          count={state.rows.length + state.older}
+          kept={state.kept}
+          more={() => void connection.older.more()}
+          actions={actions}
+          trans={trans}
+        />
       </>
     );
   }
 }
 
-function RowView(props: {
-  row: Row;
+const MOST_TOLD = 5;
+
+/** The rows, of which one is in the tab order: arrow keys lead to the others, Tab to the buttons of that one. */
+function Rows(props: {
+  rows: Row[];
+  /** How many there are, with those that are not here yet. */
+  count: number;
+  kept: number;
+  more: () => void;
   actions: Actions;
   trans: TranslationBundle;
 }): JSX.Element {
-  const { row, actions, trans } = props;
+  const { rows, actions, trans } = props;
+  const list = useRef<HTMLDivElement>(null);
+  const [chosen, choose] = useState('');
+  const keys = keysOf(rows);
+  const reachable = Math.max(0, keys.indexOf(chosen));
+  const walk = (event: KeyboardEvent) => {
+    const step = stepOf(event.key, reachable, rows.length);
+    if (step !== null && list.current) {
+      event.preventDefault();
+      showItem(list.current, step);
+    }
+  };
+  return (
+    <div
+      ref={list}
+      role="presentation"
+      onKeyDown={walk}
+      onFocus={event => {
+        const row = event.target.closest<HTMLElement>('[data-index]');
+        choose(keys[Number(row?.dataset.index)] ?? '');
+      }}
+    >
+      <Windowed
+        className="jp-WasmKernel-rows"
+        label={trans.__('Timeline')}
+        items={rows}
+        onEnd={props.more}
+        render={(row, index) => (
+          <RowView
+            key={keys[index]}
+            row={row}
+            index={index}
+            count={props.count}
+            kept={props.kept}
+            isReachable={index === reachable}
+            actions={actions}
+            trans={trans}
+          />
+        )}
+      />
+    </div>
+  );
+}
+
+interface RowProps {
+  row: Row;
+  /** Where it is in the list, of which only a part is in the page, and how long that is. */
+  index: number;
+  count: number;
+  /** How many checkpoints are kept. */
+  kept: number;
+  /** Whether Tab leads to it. */
+  isReachable: boolean;
+  actions: Actions;
+  trans: TranslationBundle;
+}
+
+/** Each state brings all rows anew; drawn are those in which something differs. */
+const RowView = memo(
+  DrawnRow,
+  (old, now) =>
+    old.isReachable === now.isReachable &&
+    old.index === now.index &&
+    old.count === now.count &&
+    JSON.stringify(old.row) === JSON.stringify(now.row)
+);
+
+function DrawnRow(props: RowProps): JSX.Element {
+  const { row, isReachable, actions, trans } = props;
   const code = firstLine(row.code);
   const changes = [
     ...signs(row.variables).map(found => ({ ...found, file: false })),
     ...signs(row.files).map(found => ({ ...found, file: true }))
   ];
-  const stored = row.id !== '';
+  const disabled = whyDisabled(props);
+  const here = row.state === 'now' ? trans.__('this is now') : '';
   return (
-    <li
+    <div
+      role="listitem"
       className="jp-WasmKernel-row"
+      aria-posinset={props.index + 1}
+      aria-setsize={props.count}
+      data-index={props.index}
       data-state={row.state}
+      data-gone={row.gone}
       data-failed={!row.ok}
       aria-current={row.state === 'now' ? 'step' : undefined}
+      tabIndex={isReachable ? 0 : -1}
     >
       <div className="jp-WasmKernel-line">
         <span className="jp-WasmKernel-number">
@@ -126,45 +258,56 @@ function RowView(props: {
           {code ||
             (row.number === 0 ? trans.__('Start') : trans.__('Snapshot'))}
         </span>
-        {row.label && <span className="jp-WasmKernel-label">{row.label}</span>}
+        {row.label && (
+          <span className="jp-WasmKernel-label" title={row.label}>
+            {row.label}
+          </span>
+        )}
       </div>
       <div className="jp-WasmKernel-line jp-WasmKernel-details">
-        <span>
+        <span title={new Date(row.at).toLocaleString()}>
           {when(row.at)}
           {row.seconds !== null && ` · ${duration(row.seconds)}`}
           {row.state === 'now' && ` · ${trans.__('now')}`}
           {row.state === 'undone' && ` · ${trans.__('undone')}`}
-          {!row.ok && ` · ${trans.__('failed')}`}
-        </span>
-        <span className="jp-WasmKernel-actions">
-          {row.state !== 'now' && (
-            <Button
-              icon={hereIcon}
-              label={trans.__('Back to here')}
-              enabled={stored}
-              run={() => actions.backTo(row)}
-            />
+          {!row.ok && ' · '}
+          {!row.ok && (
+            <span className="jp-WasmKernel-failed">{trans.__('failed')}</span>
           )}
+        </span>
+        <span
+          className="jp-WasmKernel-actions"
+          role="group"
+          aria-label={trans.__('Cell [%1]', row.number ?? row.label)}
+        >
+          <Button
+            icon={hereIcon}
+            label={trans.__('Back to here')}
+            disabled={disabled || here}
+            isReachable={isReachable}
+            run={() => actions.backTo(row)}
+          />
           <Button
             icon={forkIcon}
             label={trans.__('Fork from here')}
-            enabled={stored}
+            disabled={disabled}
+            isReachable={isReachable}
             run={() => actions.fork(row)}
           />
           <Button
             icon={editIcon}
             label={trans.__('Name it')}
-            enabled={stored}
+            disabled={disabled}
+            isReachable={isReachable}
             run={() => actions.name(row)}
           />
-          {row.state !== 'now' && (
-            <Button
-              icon={compareIcon}
-              label={trans.__('Compare with now')}
-              enabled={stored}
-              run={() => actions.compare(row)}
-            />
-          )}
+          <Button
+            icon={compareIcon}
+            label={trans.__('Compare with now')}
+            disabled={disabled || here}
+            isReachable={isReachable}
+            run={() => actions.compare(row)}
+          />
         </span>
       </div>
       {changes.length > 0 && (
@@ -177,31 +320,47 @@ function RowView(props: {
               title={`${name}: ${kind}`}
             >
               {sign}
-              {file ? <copyIcon.react tag="span" width="10px" /> : null}
+              {file ? <fileIcon.react tag="span" width="11px" /> : null}
               {name}
             </span>
           ))}
         </div>
       )}
-    </li>
+    </div>
   );
 }
 
+/** Why nothing can be done with a row; empty if something can. */
+function whyDisabled({ row, kept, trans }: RowProps): string {
+  if (row.gone) {
+    return trans.__(
+      'its checkpoint is gone; the last %1 cells are kept, and moments that have a name',
+      kept
+    );
+  }
+  return row.id ? '' : trans.__('it is being stored; in about a second');
+}
+
+/** A button that keeps the focus when it can do nothing, so that the keyboard is not lost, and says why. */
 function Button(props: {
   icon: LabIcon;
   label: string;
   text?: string;
-  enabled: boolean;
+  /** Why it can do nothing now; empty if it can. */
+  disabled: string;
+  isReachable?: boolean;
   run: () => Promise<void>;
 }): JSX.Element {
+  const { label, disabled } = props;
   return (
     <button
       type="button"
       className="jp-WasmKernel-button"
-      title={props.label}
-      aria-label={props.label}
-      disabled={!props.enabled}
-      onClick={() => void props.run()}
+      title={disabled ? `${label}: ${disabled}` : label}
+      aria-label={label}
+      aria-disabled={disabled !== ''}
+      tabIndex={props.isReachable === false ? -1 : 0}
+      onClick={() => void (disabled || props.run())}
     >
       <props.icon.react tag="span" width="14px" height="14px" />
       {props.text}

@@ -1,17 +1,17 @@
-import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { Sessions } from './sessions';
 import { undoneCells } from './words';
 
 const UNDONE = 'jp-mod-wasmUndone';
 
-/** Keep the look of a notebook's cells true: those that were undone look so, until they run again. */
-export function markUndoneCells(sessions: Sessions): void {
-  sessions.changed.connect(() => {
-    const panel = sessions.notebook;
-    if (panel && !panel.isDisposed) {
-      mark(panel, sessions);
-    }
-  });
+/** Keep the look of notebooks' cells true: those that were undone look so, until they run again. */
+export function markUndoneCells(
+  sessions: Sessions,
+  tracker: INotebookTracker
+): void {
+  sessions.changed.connect(() =>
+    tracker.forEach(panel => mark(panel, sessions))
+  );
 }
 
 function mark(panel: NotebookPanel, sessions: Sessions): void {

@@ -1,5 +1,5 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { ReactWidget, UseSignal } from '@jupyterlab/ui-components';
+import { editIcon, ReactWidget, UseSignal } from '@jupyterlab/ui-components';
 import { sealedIcon, trustedIcon } from './icons';
 import type { Usage } from './protocol';
 import type { Sessions } from './sessions';
@@ -10,6 +10,7 @@ export class UsageItem extends ReactWidget {
   constructor(
     private readonly sessions: Sessions,
     private readonly open: () => void,
+    private readonly changeLimits: () => void,
     private readonly trans: TranslationBundle
   ) {
     super();
@@ -30,19 +31,30 @@ export class UsageItem extends ReactWidget {
     const { trans } = this;
     const Icon = state.trusted ? trustedIcon.react : sealedIcon.react;
     return (
-      <button
-        type="button"
-        className="jp-WasmKernel-usageButton"
-        title={trans.__(
-          'What this notebook uses, and how much it may. Click for its timeline.'
-        )}
-        onClick={this.open}
-      >
-        <Icon tag="span" width="14px" height="14px" />
-        {state.trusted ? trans.__('Trusted') : trans.__('Sealed')}
-        <Meter label={trans.__('Memory')} usage={state.memory} />
-        <Meter label={trans.__('Disk')} usage={state.disk} />
-      </button>
+      <>
+        <button
+          type="button"
+          className="jp-WasmKernel-usageButton"
+          title={trans.__(
+            'What this notebook uses, and how much it may. Click for its timeline.'
+          )}
+          onClick={this.open}
+        >
+          <Icon tag="span" width="14px" height="14px" />
+          {state.trusted ? trans.__('Trusted') : trans.__('Sealed')}
+          <Meter label={trans.__('Memory')} usage={state.memory} />
+          <Meter label={trans.__('Disk')} usage={state.disk} />
+        </button>
+        <button
+          type="button"
+          className="jp-WasmKernel-limitsButton"
+          title={trans.__('Change the limits')}
+          aria-label={trans.__('Change the limits')}
+          onClick={this.changeLimits}
+        >
+          <editIcon.react tag="span" width="14px" height="14px" />
+        </button>
+      </>
     );
   }
 }

@@ -1,40 +1,66 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget, UseSignal } from '@jupyterlab/ui-components';
+import type { Message } from '@lumino/messaging';
 import { useState } from 'react';
-import { arranged, type Column } from './arranged';
-import type { Variable } from './protocol';
+import {
+  arranged,
+  type Column,
+  type Described,
+  firstText,
+  opens
+} from './arranged';
+import { ValuesOfSessions } from './first_values';
+import type { FirstValues, Variable } from './protocol';
 import type { Sessions } from './sessions';
+import { shapeText, size } from './words';
 
-/** The variables of the active notebook, as the guest reports them with each cell. */
+/** The variables of the active notebook, as the guest reports them with each cell, and their first values. */
 export class VariablesView extends ReactWidget {
   constructor(
     private readonly sessions: Sessions,
+    private readonly open: (name: string) => void,
     private readonly trans: TranslationBundle
   ) {
     super();
     this.addClass('jp-WasmKernel-view');
     this.title.label = trans.__('Variables');
+    this.values = new ValuesOfSessions(sessions, () => this.isVisible);
+  }
+
+  protected onAfterShow(message: Message): void {
+    super.onAfterShow(message);
+    this.values.look();
   }
 
   protected render(): JSX.Element {
     return (
       <UseSignal signal={this.sessions.changed}>
         {() => (
-          <VariableTable
-            variables={this.sessions.connection()?.state?.variables ?? []}
-            trans={this.trans}
-          />
+          <UseSignal signal={this.values.changed}>
+            {() => (
+              <VariableTable
+                variables={this.sessions.connection()?.state?.variables ?? []}
+                values={this.values.current}
+                open={this.open}
+                trans={this.trans}
+              />
+            )}
+          </UseSignal>
         )}
       </UseSignal>
     );
   }
+
+  private readonly values: ValuesOfSessions;
 }
 
 function VariableTable(props: {
   variables: Variable[];
+  values: { [name: string]: FirstValues };
+  open: (name: string) => void;
   trans: TranslationBundle;
 }): JSX.Element {
-  const { variables, trans } = props;
+  const { variables, values, open, trans } = props;
   const [text, setText] = useState('');
   const [column, setColumn] = useState<Column>('name');
   const [down, setDown] = useState(false);
@@ -60,6 +86,7 @@ function VariableTable(props: {
       </button>
     </th>
   );
+  const found = arranged(variables, values, text, column, down);
   return (
     <>
       <div className="jp-WasmKernel-bar">
@@ -72,30 +99,79 @@ function VariableTable(props: {
           onChange={event => setText(event.target.value)}
         />
       </div>
-      <table className="jp-WasmKernel-table">
+      <table className="jp-WasmKernel-table jp-WasmKernel-variables">
+        <colgroup>
+          {['26%', '27%', '27%', '20%'].map((width, at) => (
+            <col key={at} style={{ width }} />
+          ))}
+        </colgroup>
         <thead>
           <tr>
             {head('name', trans.__('Name'))}
             {head('type', trans.__('Type'))}
-            {head('size', trans.__('Items'))}
-            <th scope="col">{trans.__('Value')}</th>
+            {head('shape', trans.__('Shape'))}
+            {head('bytes', trans.__('Size'))}
           </tr>
         </thead>
-        <tbody>
-          {arranged(variables, text, column, down).map(variable => (
-            <tr key={variable.name}>
-              <th scope="row" title={variable.name}>
-                {variable.name}
-              </th>
-              <td>{variable.type}</td>
-              <td className="jp-WasmKernel-count">
-                {variable.size ? variable.size.toLocaleString() : ''}
-              </td>
-              <td title={variable.value}>{variable.value}</td>
-            </tr>
-          ))}
-        </tbody>
+        {found.map(variable => (
+          <VariableRows
+            key={variable.name}
+            variable={variable}
+            open={open}
+            trans={trans}
+          />
+        ))}
       </table>
+      {found.length === 0 && (
+        <p className="jp-WasmKernel-hint">
+          {trans.__('No variable contains “%1”.', text)}
+        </p>
+      )}
     </>
+  );
+}
+
+/** A variable: what it is, and below that its first values. A table opens by its name, or by a double click. */
+function VariableRows(props: {
+  variable: Described;
+  open: (name: string) => void;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { variable, open, trans } = props;
+  const first = firstText(variable);
+  const shape = variable.shape ?? (variable.size ? [variable.size] : []);
+  return (
+    <tbody
+      data-opens={opens(variable)}
+      onDoubleClick={() => opens(variable) && open(variable.name)}
+    >
+      <tr>
+        <th scope="row" title={variable.name}>
+          {opens(variable) ? (
+            <button
+              type="button"
+              title={trans.__('Open %1 as a table', variable.name)}
+              onClick={() => open(variable.name)}
+            >
+              {variable.name}
+            </button>
+          ) : (
+            variable.name
+          )}
+        </th>
+        <td title={variable.type}>{variable.type}</td>
+        <td title={shapeText(shape)}>{shapeText(shape)}</td>
+        <td className="jp-WasmKernel-count">
+          {variable.bytes ? size(variable.bytes) : ''}
+        </td>
+      </tr>
+      {first && (
+        <tr className="jp-WasmKernel-first">
+          <td colSpan={4} title={first}>
+            {first}
+          </td>
+        </tr>
+      )}
+    </tbody>
   );
 }

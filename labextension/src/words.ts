@@ -1,6 +1,6 @@
 /** Numbers, times and changes as people read them. */
 
-import type { Changes, Row } from './protocol';
+import type { Changes, Page, Row } from './protocol';
 
 const UNITS = ['B', 'KB', 'MB', 'GB', 'TB'];
 
@@ -13,6 +13,17 @@ export function size(bytes: number): string {
     unit += 1;
   }
   return `${unit === 0 || value >= 100 ? value.toFixed(0) : value.toFixed(1)} ${UNITS[unit]}`;
+}
+
+/** [1000, 3] → "1,000 × 3". */
+export function shapeText(shape: number[]): string {
+  return shape.map(count => count.toLocaleString()).join(' × ');
+}
+
+/** What a table is: "DataFrame, 1,000 × 3". */
+export function tableText(page: Page): string {
+  const shape = shapeText(page.shape.length ? page.shape : [page.rows]);
+  return `${page.kind}, ${shape}`;
 }
 
 /** 0.0123 → "12 ms"; 75 → "1 min 15 s". */
@@ -36,8 +47,7 @@ export function when(at: string, now: Date = new Date()): string {
   const time = new Date(at);
   const clock = time.toLocaleTimeString(undefined, {
     hour: '2-digit',
-    minute: '2-digit',
-    second: '2-digit'
+    minute: '2-digit'
   });
   return time.toDateString() === now.toDateString()
     ? clock

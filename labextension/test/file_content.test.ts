@@ -1,5 +1,10 @@
 import { expect, test } from 'vitest';
-import { bytesOf, contentOf } from '../src/file_content';
+import { nullTranslator } from '@jupyterlab/translation';
+import { bytesOf, contentOf as contentIn } from '../src/file_content';
+
+const trans = nullTranslator.load('wasm_kernel');
+const contentOf = (bytes: Uint8Array, type?: string, format?: string) =>
+  contentIn(bytes, trans, type, format);
 
 const text = (value: string) => new TextEncoder().encode(value);
 
@@ -26,4 +31,19 @@ test('what is saved is what was read', () => {
   const read = contentOf(bytes, 'file', 'base64');
   expect(bytesOf(read)).toEqual(bytes);
   expect(bytesOf(contentOf(text('a\nb')))).toEqual(text('a\nb'));
+});
+
+test('no notebook of the guest says of itself that it is trusted', () => {
+  const cell = (metadata: unknown) => ({ cell_type: 'code', metadata });
+  const written = {
+    cells: [cell({ trusted: true, tags: ['a'] }), cell(null), null, 3]
+  };
+  const read = contentOf(text(JSON.stringify(written)), 'notebook');
+  expect(read.content).toEqual({
+    cells: [cell({ tags: ['a'] }), cell(null), null, 3]
+  });
+  for (const odd of ['null', '[]', '{"cells": {"length": 1e9}}', '"x"']) {
+    expect(contentOf(text(odd), 'notebook').content).toEqual(JSON.parse(odd));
+  }
+  expect(() => contentOf(text('{'), 'notebook')).toThrow('not a notebook');
 });

@@ -15,6 +15,7 @@ const none = { added: [], changed: [], removed: [] };
 function row(number: number, code: string, state: Row['state']): Row {
   return {
     id: `${number} ${code} ${state}`,
+    gone: false,
     number,
     code,
     at: '2026-11-18T10:00:00Z',

@@ -18,7 +18,7 @@ from wasm_kernel.errors import ConfigurationError, NotAllowed
 from wasm_kernel.host import administrator
 from wasm_kernel.model import limits
 from wasm_kernel.model.administrator import NAMES, Rules, combined, parse
-from wasm_kernel.model.policy import ExecutionPolicy
+from wasm_kernel.model.policy import ExecutionPolicy, processors
 
 Rule = Callable[[str], Path]
 GiB = 1 << 30
@@ -254,8 +254,13 @@ def test_config_shows_what_holds_and_where_it_comes_from(
         "file": ("2.0 GB", "default"),
         "files": ("100,000", "default"),
         "open": ("256", "default"),
+        "connections": ("64", "default"),
+        "transfer": ("1.0 GB", "default"),
+        "traffic": ("20.0 GB", "default"),
+        "connect": ("30.0 s", "default"),
         "output": ("10.0 MB", "default"),
         "display": ("64.0 MB", "default"),
+        "workers": (str(processors()), "default"),
     }
     assert {"name": "sessions", "value": "3", "from": str(file)} in found["rules"]
     assert f"timeout\t60 min\t{file}" in Main(capsys)("config")[1]

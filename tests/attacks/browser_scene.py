@@ -111,10 +111,8 @@ class Scene:
         notebook = Notebook.write(self.lab, self.page, self.shots, name, (PRELUDE, *cells), self.kernel)
         if self.page.url.startswith(f"{self.lab.url}lab"):
             notebook.open()
-        else:  # Jupyter Notebook has a page for each
-            self.page.goto(f"{self.lab.url}notebooks/{name}?token={self.lab.token}")
-            self.page.wait_for_function("() => window.jupyterapp?.shell")
-            notebook.wait_for_kernel()
+        else:
+            notebook.open_alone()
         return notebook
 
     def _settle(self) -> None:

@@ -13,6 +13,7 @@ from playwright.sync_api import Page
 
 from tests.browser import chromium
 from tests.browser.lab import LIGHT, Lab, Notebook, install_unsealed_kernel, open_lab, running_browser, running_lab
+from tests.browser.side_panel import Opened, SidePanel, run_beside_panel
 
 
 @pytest.fixture(scope="package")
@@ -54,3 +55,15 @@ def notebook(request: pytest.FixtureRequest, lab: Lab, page: Page, shots: Path) 
         notebook.close()
     if made and page.evaluate("() => document.body.dataset.jpThemeLight") == "false":
         made[0].theme(LIGHT)
+
+
+@pytest.fixture
+def opened(notebook: Callable[..., Notebook], page: Page) -> Iterator[Opened]:
+    """A notebook, all cells run one by one, with the panel beside it."""
+
+    def opened(*cells: str) -> tuple[Notebook, SidePanel]:
+        return run_beside_panel(notebook(*cells))
+
+    yield opened
+    page.keyboard.press("Escape")
+    page.evaluate("() => jupyterapp.commands.execute('application:toggle-right-area').then(() => null)")

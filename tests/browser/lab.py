@@ -15,9 +15,10 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import nbformat
@@ -25,7 +26,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_play
 
 PATIENCE = 60.0  # seconds; the machine may be busy with something else
 UNSEALED = "unsealed"  # the name of a kernel
-LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
+LIGHT, DARK, HIGH_CONTRAST = "JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast"
 _FLAGS = (
     "--no-sandbox",  # Chromium's own does not work as root; only our own pages are shown
     "--no-proxy-server",
@@ -62,17 +63,28 @@ class Lab:
 
 
 @contextlib.contextmanager
-def running_lab(folder: Path, log: Path, app: str = "jupyterlab", **extra: Any) -> Iterator[Lab]:
+def running_lab(
+    folder: Path,
+    log: Path,
+    app: str = "jupyterlab",
+    environment: Mapping[str, str] = MappingProxyType({}),
+    *,
+    disturb: bool = False,
+    **extra: Any,
+) -> Iterator[Lab]:
     """Start JupyterLab with nothing of the user's own: settings, data and sessions live below ``folder``.
 
-    ``app``: the module to start, ``notebook`` for Jupyter Notebook.
+    ``app``: the module to start, ``notebook`` for Jupyter Notebook. A folder can be used again, by one after the other.
+    ``disturb``: whether it shows notifications.
     """
     notebooks, sessions, settings = (folder / name for name in ("notebooks", "sessions", "settings"))
     for path in (notebooks, sessions):
-        path.mkdir(parents=True)
-    write_settings(settings)
+        path.mkdir(parents=True, exist_ok=True)
+    write_settings(settings, disturb=disturb)
     # As an installation enables it; in a clone that was installed before it existed, nothing does.
-    shutil.copytree(Path(__file__).parents[2] / "jupyter-config", folder / "config" / "jupyter_server_config.d")
+    shutil.copytree(
+        Path(__file__).parents[2] / "jupyter-config", folder / "config" / "jupyter_server_config.d", dirs_exist_ok=True
+    )
     env = {name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER"))}
     env |= {
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
@@ -82,6 +94,7 @@ def running_lab(folder: Path, log: Path, app: str = "jupyterlab", **extra: Any) 
         "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
         "IPYTHONDIR": str(folder / "ipython"),
         "WASM_KERNEL_WORKSPACE": str(sessions),
+        **environment,
     }
     token = secrets.token_hex(16)
     options = {
@@ -125,9 +138,11 @@ def install_unsealed_kernel(data: Path) -> None:
     (folder / "kernel.json").write_text(json.dumps(spec))
 
 
-def write_settings(folder: Path) -> None:
+def write_settings(folder: Path, *, disturb: bool = False) -> None:
     """What Lab is set to for tests, as the user's own settings."""
     for name, values in _SETTINGS.items():
+        if "doNotDisturbMode" in values:
+            values = {**values, "doNotDisturbMode": not disturb}
         file = folder / "@jupyterlab" / f"{name}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(values))
@@ -206,6 +221,12 @@ class Notebook:
     def open(self) -> None:
         """Open the notebook's file, and wait for its kernel."""
         self.command("docmanager:open", wait=True, path=self.name, factory="Notebook")
+        self.wait_for_kernel()
+
+    def open_alone(self) -> None:
+        """Open it in Jupyter Notebook, which has a page for each."""
+        self.page.goto(f"{self.lab.url}notebooks/{self.name}?token={self.lab.token}")
+        self.page.wait_for_function("() => window.jupyterapp?.shell")
         self.wait_for_kernel()
 
     # ---- through Lab's application object
@@ -390,8 +411,7 @@ class Notebook:
     def theme(self, name: str) -> None:
         """Settings → Theme."""
         self.command("apputils:change-theme", theme=name)
-        light = "false" if name == DARK else "true"
-        self.page.wait_for_function("light => document.body.dataset.jpThemeLight === light", arg=light)
+        self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
 
     def screenshot(self, name: str) -> Path:
         """The whole notebook as a picture."""

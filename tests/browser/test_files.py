@@ -409,6 +409,31 @@ def test_what_was_deleted_comes_back(files: Files) -> None:
     expect(files.row("cities.csv")).to_have_count(1)
 
 
+def test_headings_sort_and_what_is_dropped_onto_the_list_is_uploaded(files: Files, tmp_path: Path) -> None:
+    nb = files.nb
+    heading = files.root.locator(".wk-by")
+    heading.filter(has_text="Size").click()
+    expect(files.list.locator("option").nth(1)).to_contain_text("picture.png")
+    heading.filter(has_text="Size ↓").click()
+    expect(files.list.locator("option").nth(1)).to_contain_text("notes.md")
+    heading.filter(has_text="Name").press("Enter")
+    expect(files.root.locator(".wk-order select")).to_have_value("Name A–Z")
+
+    files.row("data").dblclick()
+    expect(files.row("raw")).to_have_count(1)
+    (tmp_path / "dropped.txt").write_text("dropped")
+    box = files.list.bounding_box()
+    assert box is not None
+    chrome = nb.page.context.new_cdp_session(nb.page)
+    data = {"items": [], "files": [str(tmp_path / "dropped.txt")], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        at = {"x": box["x"] + 60, "y": box["y"] + 60}
+        chrome.send("Input.dispatchDragEvent", {"type": kind, **at, "data": data})
+    chrome.detach()
+    expect(files.row("dropped.txt")).to_have_count(1)
+    assert (nb.folder / "data/dropped.txt").read_text() == "dropped"
+
+
 def test_it_works_while_a_cell_runs(files: Files) -> None:
     nb = files.nb
     number = nb.start(

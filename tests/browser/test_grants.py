@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from playwright.sync_api import expect
 
@@ -90,3 +91,21 @@ def test_what_is_shown_of_other_sessions_does_not_come_back_through_a_widget(not
     assert "seen" in said
     assert "afterwards" in said
     assert old not in said
+
+
+def test_a_host_is_allowed_and_a_secret_is_never_shown(notebook: Make, shots: Path) -> None:
+    nb = notebook()
+    nb.run("1")
+    number = nb.start("%session allow api.github.com *.data.gov.uk:443 10.1.2.3:5432")
+    expect(nb.box(number)).to_be_visible()
+    nb.page.screenshot(path=shots / "network-question.png")
+    nb.answer(number, "yes")
+    expect(nb.output(number)).to_contain_text("Cells may connect to 10.1.2.3:5432, api.github.com")
+    number = nb.start("%session secret GITHUB_TOKEN api.github.com")
+    expect(nb.box(number)).to_have_attribute("type", "password")
+    nb.answer(number, "ghp_never-shown")
+    expect(nb.output(number)).to_contain_text("wasm-kernel-secret-GITHUB_TOKEN")
+    number = nb.run("%session allow")
+    expect(nb.output(number)).to_contain_text("80, 443")
+    nb.page.screenshot(path=shots / "network-allowed.png")
+    assert "never-shown" not in nb.page.content()

@@ -2,108 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import expect
 
-from tests.browser.lab import Notebook
+from tests.browser.lab import DARK, HIGH_CONTRAST, LIGHT, Notebook
+from tests.browser.side_panel import CELLS, Opened, entry, upload, walk_through_time
 from tests.conformance.client import eventually
-
-CELLS = (
-    "x = 1",
-    "open('a.txt', 'w').write('one'); y = [x, x]",
-    "x = 2",
-    "1/0",
-    "z = 'last'",
-)
-
-
-class SidePanel:
-    """The panel, open beside a notebook."""
-
-    def __init__(self, notebook: Notebook) -> None:
-        self.notebook, self.page = notebook, notebook.page
-        notebook.command("wasm-kernel:show-timeline", wait=True)
-
-    def rows(self, state: str = "") -> Locator:
-        """The rows in a state, newest first."""
-        return self.page.locator(f".jp-WasmKernel-row{f'[data-state={state}]' if state else ''}")
-
-    def row(self, text: str) -> Locator:
-        """The row of a cell."""
-        return self.rows().filter(has_text=text)
-
-    def press(self, label: str, row: Locator | None = None) -> None:
-        """Press a button, of a row or above them; a row's are seen where the pointer is."""
-        if row is not None:
-            row.hover()
-        button = (row or self.page.locator(".jp-WasmKernel-bar")).get_by_role("button", name=label)
-        expect(button).to_be_enabled()
-        button.click()
-
-    def variables(self) -> list[str]:
-        """The names in the table of variables."""
-        return [name.strip() for name in self.page.locator(".jp-WasmKernel-table tbody th").all_inner_texts()]
-
-
-@pytest.fixture
-def opened(notebook: Callable[..., Notebook], page: Page) -> Iterator[Callable[..., tuple[Notebook, SidePanel]]]:
-    """A notebook, all cells run one by one, with the panel beside it."""
-
-    def opened(*cells: str) -> tuple[Notebook, SidePanel]:
-        book = notebook(*cells)
-        panel = SidePanel(book)
-        for number in range(len(cells)):
-            book.cell(number).locator(".cm-content").click()
-            page.keyboard.press("Shift+Enter")
-            book.wait_until_done(number)
-        expect(panel.rows()).to_have_count(len(cells) + 1)  # and the start
-        return book, panel
-
-    yield opened
-    page.keyboard.press("Escape")
-    page.evaluate("() => jupyterapp.commands.execute('application:toggle-right-area').then(() => null)")
-
-
-Opened = Callable[..., tuple[Notebook, SidePanel]]
 
 
 def test_undo_redo_name_and_compare(opened: Opened) -> None:
-    book, panel = opened(*CELLS)
-    failed = panel.row("1/0")
-    expect(failed).to_have_attribute("data-failed", "true")
-    expect(panel.row("open(")).to_contain_text("a.txt")
-    assert panel.variables() == ["x", "y", "z"]
-
-    panel.press("Undo cell")
-    expect(panel.rows("undone")).to_have_count(1)
-    book.press("wasm-kernel-undo")
-    expect(panel.rows("undone")).to_have_count(2)
-    expect(panel.rows("now")).to_contain_text("x = 2")
-    assert "jp-mod-wasmUndone" in (book.cell(3).get_attribute("class") or "")
-    assert "jp-mod-wasmUndone" not in (book.cell(2).get_attribute("class") or "")
-    assert panel.variables() == ["x", "y"]
-
-    panel.press("Redo cell")
-    expect(panel.rows("undone")).to_have_count(1)
-
-    panel.press("Name it", panel.row("y = [x, x]"))
-    book.page.locator(".jp-Dialog input").fill("with a file")
-    book.confirm()
-    expect(panel.row("y = [x, x]").locator(".jp-WasmKernel-label")).to_have_text("with a file")
-
-    panel.press("Compare with now", panel.row("x = 1"))
-    dialog = book.page.locator(".jp-Dialog")
-    expect(dialog).to_contain_text("a.txt")
-    expect(dialog.locator("tbody tr").filter(has_text="x").first).to_contain_text("2")
-    book.confirm()
-
-    panel.press("Back to here", panel.row("x = 1"))
-    expect(panel.rows("now")).to_contain_text("x = 1")
-    number = book.run("import os; print(os.listdir(), x)")
-    assert book.text(number).strip() == "[] 1"
+    walk_through_time(*opened(*CELLS))
 
 
 def test_a_fork_opens_beside_it_in_a_session_of_its_own(opened: Opened) -> None:
@@ -153,27 +62,63 @@ def test_after_a_restart_of_the_kernel_it_is_connected_again(opened: Opened) -> 
     assert panel.variables() == ["y"], number
 
 
-def test_each_theme_looks_well(opened: Opened, shots: Path) -> None:
-    book, panel = opened(*CELLS)
+def test_two_notebooks_side_by_side_have_each_their_own(opened: Opened) -> None:
+    left, panel = opened("a = 1", "a = 2")
+    page = left.page
+    right = Notebook.write(left.lab, page, left.shots, "beside.ipynb", ("b = 1", "b = 2"))
+    right.command("docmanager:open", wait=True, path=right.name, factory="Notebook", options={"mode": "split-right"})
+    right.wait_for_kernel()
+    sides = {
+        name: page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)").filter(has_text=f"{name} = 1") for name in "ab"
+    }
+    for number in (1, 2):
+        sides["b"].locator(".jp-CodeCell").nth(number - 1).locator(".cm-content").click()
+        page.keyboard.press("Shift+Enter")
+        expect(panel.row(f"b = {number}")).to_be_visible()
+    expect(panel.rows()).to_have_count(3)
+
+    sides["a"].locator(".cm-content").first.click()
+    expect(panel.row("a = 2")).to_be_visible()
+    expect(panel.row("b = 2")).to_have_count(0)
+    undo = '[data-jp-item-name="wasm-kernel-undo"] .jp-ToolbarButtonComponent'
+    sides["b"].locator(undo).click()  # of the notebook that is not the active one
+    undone = ".jp-mod-wasmUndone"
+    expect(sides["b"].locator(undone)).to_have_count(1)
+    expect(sides["a"].locator(undone)).to_have_count(0)
+    page.screenshot(path=left.shots / "side-by-side.png")
+    sides["a"].locator(".cm-content").first.click()
+    expect(panel.rows("now")).to_contain_text("a = 2")
+    sides["b"].locator(".cm-content").first.click()
+    expect(panel.rows("now")).to_contain_text("b = 1")
+    right.close()
+
+
+def test_each_theme_looks_well_in_narrow_and_wide_windows(opened: Opened, shots: Path) -> None:
+    book, panel = opened(
+        *CELLS,
+        "a_very_long_name_of_a_variable_that_goes_on = list(range(1_000_000)); w = a_very_long_name_of_a_variable_that_goes_on",
+    )
+    page, size = book.page, book.page.viewport_size
+    assert size is not None
     panel.press("Undo cell")
+    panel.press("Undo cell")
+    expect(panel.rows("undone")).to_have_count(2)
+    panel.press("Redo cell")
     expect(panel.rows("undone")).to_have_count(1)
-    for theme in ("JupyterLab Light", "JupyterLab Dark"):
+    for theme in (LIGHT, DARK, HIGH_CONTRAST):
         book.theme(theme)
-        panel.row("x = 2").hover()
-        book.screenshot(f"side-panel-{theme.split()[-1].lower()}")
-    book.theme("JupyterLab Light")
-
-
-def entry(book: Notebook, name: str) -> Locator:
-    """A file or folder in the panel's file browser."""
-    return book.page.locator(".jp-WasmKernel-files .jp-DirListing-item").filter(has_text=name)
-
-
-def upload(page: Page, path: Path) -> None:
-    """Press "Upload" and choose a file."""
-    with page.expect_file_chooser() as chosen:
-        page.locator(".jp-WasmKernel").get_by_role("button", name="Upload").click()
-    chosen.value.set_files(path)
+        for width in (900, 1280, 1920):
+            page.set_viewport_size({"width": width, "height": 900})
+            panel.row("x = 2").hover()
+            for part in page.locator(".jp-WasmKernel-view").all():
+                assert part.evaluate("p => p.scrollWidth - p.clientWidth") <= 0, (width, part)
+            page.screenshot(path=shots / f"side-panel-{width}-{theme.removeprefix('JupyterLab ').lower()}.png")
+    panel.press("Compare with now", panel.row("x = 1"))
+    expect(page.locator(".jp-Dialog table")).to_be_visible()
+    page.screenshot(path=shots / "compare.png")
+    book.confirm()
+    page.set_viewport_size(size)
+    book.theme(LIGHT)
 
 
 def test_files_open_in_labs_own_viewers(opened: Opened) -> None:

@@ -8,9 +8,7 @@ from tests.conformance.client import Kernel
 from wasm_kernel import BaseSandbox
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-ONE_PROCESS = (
-    "The sandbox is one process with one thread; joblib and ThreadPoolExecutor run in line, and asyncio works."
-)
+ONE_PROCESS = "ProcessPoolExecutor, multiprocessing.Pool and joblib have workers, ThreadPoolExecutor runs in line"
 PARQUET = "pyarrow is compiled code, which cannot run in the sandbox; in the sandbox pandas reads and writes CSV, JSON"
 JPEG = "The sandbox's Pillow has no JPEG; convert pictures to PNG before you bring them in."
 
@@ -21,7 +19,11 @@ JPEG = "The sandbox's Pillow has no JPEG; convert pictures to PNG before you bri
         ("import torch", "ModuleNotFoundError: No module named 'torch'", "torch is compiled code, which cannot run"),
         ("import polars as pl", "ModuleNotFoundError: No module named 'polars'", "pandas is there."),
         ("import cv2", "ModuleNotFoundError: No module named 'cv2'", "pillow and scipy.ndimage are there."),
-        ("import requests", "No module named 'requests'", "`%pip install requests` installs it, but it cannot connect"),
+        (
+            "import requests",
+            "No module named 'requests'",
+            "`%pip install requests` installs it, but it connects only to hosts",
+        ),
         (
             "import plotly.express",
             "No module named 'plotly'",
@@ -46,17 +48,22 @@ JPEG = "The sandbox's Pillow has no JPEG; convert pictures to PNG before you bri
             "The memory limit is 2 GiB; `%session",
         ),
         (
-            "import multiprocessing as mp; mp.Pool(2)",
-            "AttributeError: module 'os' has no attribute 'pipe'",
+            "import multiprocessing as mp; mp.Process(target=print).start()",
+            "AttributeError: module 'os' has no attribute 'WNOHANG'",
             ONE_PROCESS,
         ),
         ("import os; os.pipe()", "AttributeError: module 'os' has no attribute 'pipe'", ONE_PROCESS),
         ("os.kill(1, 9)", "OSError: [Errno 58] no processes", ONE_PROCESS),
-        ("from concurrent.futures import ProcessPoolExecutor as P; P()", "NotImplementedError", ONE_PROCESS),
+        ("mp.Queue()", "_multiprocessing", ONE_PROCESS),
+        ("mp.Lock()", "_multiprocessing", ONE_PROCESS),
         ("import subprocess; subprocess.run(['ls'])", "OSError: [Errno 58]", ONE_PROCESS),
         ("from PIL import Image; Image.new('L', (1, 1)).save('a.jpg')", "OSError: encoder jpeg not available", JPEG),
         ("from sklearn.datasets import load_sample_image as l; l('china.jpg')", "decoder jpeg not available", JPEG),
-        ("pd.read_csv('https://example.com/x.csv')", "no network", "Bring data in with `%session files`"),
+        (
+            "pd.read_csv('https://example.com/x.csv')",
+            "no permission to connect to example.com:443",
+            "%session allow example.com",
+        ),
     ],
 )
 def test_the_next_step_is_the_last_line(kernel: Kernel, code: str, error: str, step: str) -> None:
@@ -74,7 +81,10 @@ def test_the_next_step_is_the_last_line(kernel: Kernel, code: str, error: str, s
         ("!python -m pip install cowsay", "write `%pip install cowsay`"),
         ("!ls -l data", "write `%ls -l data`"),
         ("x = !cat a.txt", "write `%cat a.txt`"),
-        ("!wget https://example.com/a.csv", "there is no network, either: upload files with `%session files`"),
+        (
+            "!wget https://example.com/a.csv",
+            "write urllib.request.urlretrieve(URL, FILE) after `%session allow HOST`, or upload it: `%session files`",
+        ),
         ("!python train.py {x}", "write `%run train.py"),
         ("%%bash\npip install cowsay", "write `%pip install cowsay`"),
         ("%conda install cowsay", "write `%pip install NAME`"),

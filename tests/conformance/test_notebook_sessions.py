@@ -444,7 +444,8 @@ def test_another_notebook_under_an_old_name_is_told_so_in_its_first_cell(server:
     assert f"%session attach {first}" in cell.stderr
     end(other)
     again = open_in(replace_notebook(notebook, "the only cell"))
-    again.ok(f"%session attach {first}", answers=("yes",))
+    if session_of(again) != first:  # it is found again by itself where the file system gives it the inode of before
+        again.ok(f"%session attach {first}", answers=("yes",))
     assert again.run("open('private.txt').read()").result == "'1'"
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-import queue
-import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conformance.client import PATIENCE, Kernel
+from tests.conformance.panel import Panel, numbers, stored
 from wasm_kernel.kernel.side_panel.panel_protocol import VERSION
 from wasm_kernel.model.records import is_session_id
 
@@ -22,65 +21,6 @@ Message = dict[str, Any]
 def fresh(start: Callable[..., Kernel]) -> Kernel:
     """A kernel in which nothing has run."""
     return start()
-
-
-class Panel:
-    """A front end's end of the comm."""
-
-    def __init__(self, kernel: Kernel, comm_id: str = "panel-1") -> None:
-        self.kernel, self._comm_id, self._numbers = kernel, comm_id, itertools.count(1)
-        self.said: list[Message] = []
-        kernel.send("comm_open", {"comm_id": comm_id, "target_name": "wasm-kernel", "data": {"version": VERSION}})
-
-    def _next(self, end: float) -> Message:
-        """The next message on the comm."""
-        while time.monotonic() < end:
-            for message in self.kernel.others:  # came while a cell was waited for
-                if self._is_mine(message):
-                    self.kernel.others.remove(message)
-                    return self._heard(message)
-            try:
-                self.kernel.others.append(self.kernel.client.get_iopub_msg(timeout=0.2))
-            except queue.Empty:
-                continue
-        raise AssertionError(f"nothing came; before: {self.said[-3:]}")
-
-    def _is_mine(self, message: Message) -> bool:
-        return message["msg_type"] == "comm_msg" and message["content"]["comm_id"] == self._comm_id
-
-    def _heard(self, message: Message) -> Message:
-        data: Message = message["content"]["data"]
-        self.said.append(data)
-        return data
-
-    def until(self, wanted: Callable[[Message], bool]) -> Message:
-        """The first message from now on that is wanted."""
-        end = time.monotonic() + PATIENCE
-        while True:
-            message = self._next(end)
-            if wanted(message):
-                return message
-
-    def state(self, wanted: Callable[[Message], bool]) -> Message:
-        """The first state from now on that is wanted."""
-        found: Message = self.until(lambda m: "state" in m and wanted(m["state"]))["state"]
-        return found
-
-    def ask(self, do: str, **values: Any) -> Message:
-        """The answer to a request."""
-        number = next(self._numbers)
-        self.kernel.send("comm_msg", {"comm_id": self._comm_id, "data": {"request": number, "do": do, **values}})
-        return self.until(lambda m: m.get("answer") == number)
-
-
-def numbers(state: Message, *states: str) -> list[int]:
-    """The numbers of the rows in some states, newest first."""
-    return [row["number"] for row in state["rows"] if row["state"] in states]
-
-
-def stored(count: int) -> Callable[[Message], bool]:
-    """A state in which every row can be gone to."""
-    return lambda state: len(state["rows"]) == count and all(row["id"] for row in state["rows"])
 
 
 def test_a_front_end_sees_each_cell_and_goes_back_and_forth(fresh: Kernel) -> None:
@@ -103,6 +43,39 @@ def test_a_front_end_sees_each_cell_and_goes_back_and_forth(fresh: Kernel) -> No
     state = panel.state(lambda s: s["canRedo"])
     assert (numbers(state, "now"), numbers(state, "undone")) == ([1], [3, 2])
     assert fresh.ok("import os; print(os.path.exists('a.txt'), 'y' in globals())").stdout == "False False\n"
+
+
+def test_a_key_that_is_held_down_undoes_a_cell_each_time(fresh: Kernel) -> None:
+    panel = Panel(fresh)
+    for value in (1, 2, 3, 4):
+        fresh.ok(f"x = {value}")
+    panel.state(stored(5))
+    asked = {panel.send("undo") for _ in range(3)}
+    answers = [panel.until(lambda m: m.get("answer") in asked) for _ in asked]
+    assert all("result" in answer for answer in answers), answers
+    state = panel.state(lambda s: len(numbers(s, "undone")) == 3)
+    asked = {panel.send("redo") for _ in range(2)}
+    for _ in asked:
+        panel.until(lambda m: m.get("answer") in asked)
+    state = panel.state(lambda s: len(numbers(s, "undone")) == 1)
+    assert (numbers(state, "now"), numbers(state, "undone")) == ([3], [4])
+
+
+def test_nothing_is_undone_while_a_cell_runs(fresh: Kernel) -> None:
+    panel = Panel(fresh)
+    fresh.ok("x = 1")
+    fresh.ok("x = 2")
+    rows = panel.state(stored(3))["rows"]
+    running = fresh.start("x = 3; input()", allow_stdin=True)
+    fresh.client.get_stdin_msg(timeout=PATIENCE)
+    for request in ({"do": "undo"}, {"do": "restore", "row": rows[1]["id"]}):
+        assert "a cell is running" in panel.ask(**request)["error"]
+    fresh.client.input("")
+    fresh.reply_to(running)
+    assert "result" in panel.ask("undo")  # at once: the cell that has just ended
+    state = panel.state(lambda s: s["canRedo"])
+    assert (numbers(state, "now"), numbers(state, "undone")) == ([2], [3])
+    assert fresh.ok("print(x)").stdout == "2\n"
 
 
 def test_redo_restore_compare_and_name(fresh: Kernel) -> None:
@@ -145,7 +118,7 @@ def test_limits_and_trust(fresh: Kernel) -> None:
     fresh.ok("pass")
     assert "result" in panel.ask("limits", change="memory=1500M timeout=7")
     state = panel.state(lambda s: s["memory"]["limit"] == 1500 << 20)
-    assert state["limits"]["timeout"] == "7.0 s"
+    assert state["limits"]["timeout"] == {"value": "7.0 s", "most": "no limit"}
     assert "lots" in panel.ask("limits", change="memory=lots")["error"]
     assert "result" in panel.ask("trust", on=True)
     assert panel.state(lambda s: s["trusted"])["session"]
@@ -194,3 +167,35 @@ def test_the_guest_cannot_speak_on_it(kernel: Kernel) -> None:
     )
     assert "result" in panel.ask("look")
     assert all(said.get("state") != "forged" for said in panel.said)
+
+
+def test_rows_older_than_the_checkpoints_that_are_kept(start: Callable[..., Kernel], tmp_path: Path) -> None:
+    """They stay, with what the cells did and whether they were undone; one cannot go back to them."""
+    (tmp_path / "jupyter_wasm_kernel_config.py").write_text("c.WasmKernel.checkpoint_count = 3\n")
+    kernel = start(JUPYTER_CONFIG_DIR=str(tmp_path), WASM_KERNEL_SESSION="one")
+    panel = Panel(kernel)
+    kernel.ok("a = 1")
+    kernel.ok("b = 1")
+    assert "result" in panel.ask("undo")
+    for number in range(2, 8):
+        kernel.ok(f"c = {number}")
+    state = panel.state(lambda s: stored(3)(s) and s["older"] == 5)
+    assert (numbers(state, "now"), numbers(state, "past"), state["kept"]) == ([7], [6, 5], 3)
+    rows = panel.ask("older", skip=0, count=4)["result"]["rows"]
+    assert [(row["number"], row["code"], row["state"]) for row in rows] == [
+        (4, "c = 4", "past"),
+        (3, "c = 3", "past"),
+        (2, "c = 2", "past"),
+        (2, "b = 1", "undone"),
+    ]
+    assert all(row["gone"] and not row["id"] for row in rows)
+    assert rows[3]["variables"]["added"] == ["b"]
+    assert [row["code"] for row in panel.ask("older", skip=4)["result"]["rows"]] == ["a = 1"]
+    assert "result" in panel.ask("undo", cells=2)
+    assert panel.state(lambda s: s["canRedo"])["canUndo"] is False, "there is nothing before the oldest that is kept"
+    assert "error" in panel.ask("undo")
+    kernel.client.stop_channels()
+    kernel.manager.shutdown_kernel()
+    later = Panel(start(JUPYTER_CONFIG_DIR=str(tmp_path), WASM_KERNEL_SESSION="one"))
+    later.ask("look")
+    assert later.state(lambda s: bool(s["rows"]))["older"] >= 5, "another kernel knows them, too"

@@ -23,7 +23,9 @@ def told(folder: Path, *, ran: range, restored: int) -> str:
     snapshot = Snapshot("s", "n", "checkpoint", datetime.now(UTC), metadata={"number": restored})
     session.tell_of_return(snapshot, history, older_image=False)
     history.close()
-    return " ".join([*session.notes, *session.news])
+    (announcement,) = session.announcements.take_for_cell()
+    assert announcement.values["cells"] == [n for n in ran if n > restored]
+    return announcement.full_text
 
 
 @pytest.mark.parametrize(

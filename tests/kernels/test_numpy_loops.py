@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,14 @@ def test_every_loop_at_lengths_around_its_steps(guest: BaseSandbox) -> None:
     source = f"print(*filter(None, (check(c, n, (c + n) % 4, 100 * n) for c in range(len(CASES)) for n in {_LENGTHS})), sep='\\n')"
     assert run(guest, source).strip() == ""
     assert int(run(guest, "print(len(CASES))")) > 200
+
+
+@pytest.mark.metered
+def test_every_loop_in_the_metered_flavour(make_sandbox: Callable[..., BaseSandbox]) -> None:
+    metered = make_sandbox(fuel_budget=1 << 40)
+    run(metered, Path(__file__).with_name("numpy_in_guest.py").read_text())
+    source = "print(*filter(None, (check(c, n, 1, n) for c in range(len(CASES)) for n in (33, 200))), sep='\\n')"
+    assert run(metered, source).strip() == ""
 
 
 def test_any_length_beginning_and_numbers(guest: BaseSandbox) -> None:

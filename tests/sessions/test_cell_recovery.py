@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 import shutil
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.snapshot_retention import CheckpointRules
 from wasm_kernel.model.snapshots import Snapshot
-from wasm_kernel.sessions import checkpoints
+from wasm_kernel.sessions import checkpoints, runtime
 from wasm_kernel.sessions.catalog import create_session_folder
 from wasm_kernel.sessions.guest_access import Execution
 from wasm_kernel.sessions.log import SandboxLogger
@@ -395,6 +396,35 @@ def test_cells_that_rewrite_much_keep_the_log_within_its_bound(root: Path, copie
     code = "print(n, data[-9:] == marks[-1], len(marks))"
     assert answer(killed[0], code) == "9 True 10"
     assert answer(root, "print(n, len(data))") == f"much {40 << 20}"
+
+
+def test_cells_that_change_more_than_can_be_written_meanwhile_are_all_back(
+    root: Path, copies: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their checkpoints become one, so that not everything is held as often as it was changed."""
+    monkeypatch.setattr(runtime, "_MUCH_HELD", 1 << 20)
+    write, may_write = checkpoints.Checkpoints._write, threading.Event()
+    monkeypatch.setattr(checkpoints.Checkpoints, "_write", lambda *given: (may_write.wait(60), write(*given)))
+    killed: list[Path] = []
+    left: list[int] = []
+
+    async def scene(running: Running) -> None:
+        may_write.set()
+        await running.run("import os; data = bytearray(40 << 20); marks = []")
+        await running.runtime.settled()  # from here on it is known which files there are
+        may_write.clear()
+        for n in range(6):
+            await running.run(f"data[:] = os.urandom(1 << 20) * 40; marks.append(bytes(data[-9:])); n = {n}")
+        killed.append(copies())
+        may_write.set()
+        await running.runtime.settled()
+        left.append(len(list_snapshots(root, running.runtime.live.session_id)))
+
+    play(root, scene)
+    code = "print(n, data[-9:] == marks[-1], len(marks))"
+    assert answer(killed[0], code) == "5 True 6"
+    assert answer(root, code) == "5 True 6"
+    assert left[0] <= 4, "those that waited became one"
 
 
 def test_memory_that_was_freed_comes_back_free(root: Path, copies: Callable[[], Path]) -> None:

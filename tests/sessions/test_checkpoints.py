@@ -117,6 +117,37 @@ def pending(recorder: Recorder, count: int, trigger: str = "checkpoint", *, same
     return Pending(recorder, guest, trigger, count, {}, {}, same_files=same_files)  # type: ignore[arg-type]
 
 
+def test_those_that_wait_become_one_when_too_much_is_held_for_them(recorder: Recorder) -> None:
+    async def scene(made: Checkpoints, collected: Collected) -> None:
+        recorder.may_write.clear()
+        first = made.enqueue(pending(recorder, 1))
+        await until(lambda: made._being_written == (first,))
+        cells = [made.enqueue(pending(recorder, number), soon=True) for number in range(2, 5)]
+        made.enqueue(pending(recorder, 5, same_files=False), soon=True)
+        made.merge_waiting()
+        recorder.may_write.set()
+        await made.settled()
+        assert recorder.counts == [1, 5], "what changed files is written, and all before it is in it"
+        assert all(isinstance(cell.written.exception(), SandboxClosed) for cell in cells)
+
+    play(scene)
+
+
+def test_one_that_changed_files_is_not_merged_into_the_next(recorder: Recorder) -> None:
+    async def scene(made: Checkpoints, collected: Collected) -> None:
+        recorder.may_write.clear()
+        first = made.enqueue(pending(recorder, 1))
+        await until(lambda: made._being_written == (first,))
+        made.enqueue(pending(recorder, 2, same_files=False), soon=True)
+        made.enqueue(pending(recorder, 3), soon=True)
+        made.merge_waiting()
+        recorder.may_write.set()
+        await made.settled()
+        assert recorder.counts == [1, 2, 3]
+
+    play(scene)
+
+
 def test_they_are_written_in_order(recorder: Recorder) -> None:
     async def scene(made: Checkpoints, collected: Collected) -> None:
         for number in range(1, 6):

@@ -34,7 +34,16 @@ class Guest:
         self.wants: tuple[str, Any] | None = None
         self.fails: Exception | None = None
 
-    def begin_execute(self, code: str, deliver: Any, *, on_event: Any, options: dict[str, Any], log: Any) -> None:
+    def begin_execute(
+        self,
+        code: str,
+        deliver: Any,
+        *,
+        on_event: Any,
+        options: dict[str, Any],
+        log: Any = None,
+        on_begin: Any = None,
+    ) -> None:
         assert log is None, "without checkpoints nothing is logged"
         self.ran.append((code, options))
         self.fresh = False

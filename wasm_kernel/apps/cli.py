@@ -13,7 +13,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 from wasm_kernel import __version__
-from wasm_kernel.apps import cli_config, cli_image, cli_sessions, cli_snapshots, completion, host_commands
+from wasm_kernel.apps import (
+    cli_config,
+    cli_image,
+    cli_sessions,
+    cli_snapshots,
+    completion,
+    host_commands,
+    mcp_command,
+    remote_commands,
+)
 from wasm_kernel.apps.cli_output import complain, console, plainly
 from wasm_kernel.apps.cli_parser import (
     DONE,
@@ -124,6 +133,8 @@ def _parser() -> argparse.ArgumentParser:
     cli_snapshots.register(commands)
     cli_config.register(commands)
     host_commands.register(commands)
+    mcp_command.register(commands)
+    remote_commands.register(commands)
     completion.register(commands)
     return parser
 

@@ -108,7 +108,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def _written(value: object) -> str:
-    return ", ".join(sorted(value)) or "none" if isinstance(value, frozenset) else str(value)
+    return ", ".join(sorted(map(str, value))) or "none" if isinstance(value, frozenset) else str(value)
 
 
 def _generate(app: WasmKernelApp, path: Path, *, force: bool) -> int:

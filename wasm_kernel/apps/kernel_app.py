@@ -154,8 +154,8 @@ def _run(
             opening.set_exception(e)
 
     threading.Thread(target=open_session, name="wasm-kernel-opening", daemon=True).start()
+    from wasm_kernel.kernel.counting_session import CountingSession
     from wasm_kernel.kernel.kernel import WasmKernel
-    from wasm_kernel.kernel.messages import CountingSession
 
     session = CountingSession(
         key=str(connection.get("key", "")).encode(),
@@ -165,7 +165,7 @@ def _run(
     try:
         kernel = WasmKernel(channels, home, opening, session=session, starter=starter, config=config)
     except TraitError as e:  # a wrong value: a kernel that did not start could not report it
-        home.notes.append(f"the configuration is not used: {e}")
+        home.announcements.warn(f"the configuration is not used: {e}")
         kernel = WasmKernel(channels, home, opening, session=session, starter=starter)
     kernel.serve()
     sys.stdout.flush()
@@ -188,8 +188,11 @@ def home_for(config: Config, connection_file: Path) -> NotebookSession:
         home.refused = str(e)
         return home
     if home.root != root and ours.get("workspace_root"):
-        home.notes.append(f"WasmKernel.workspace_root is not used: the administrator keeps sessions in {home.root}")
+        home.announcements.warn(
+            f"WasmKernel.workspace_root is not used: the administrator keeps sessions in {home.root}"
+        )
     found = session_limits(home.rules.maxima, ours)
     home.policy, home.maxima, home.refused = found.policy, dict(found.maxima), found.problem
-    home.notes.extend(found.notes)
+    for note in found.notes:
+        home.announcements.warn(note)
     return home

@@ -12,9 +12,11 @@ from asyncio import events, runners
 from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Coroutine
 
-from . import comms, door, parents, wire
+from . import comms, door, parents, wire, workers
 
 _loop = None
+_quiet = 0  # looks at connections between cells that found nothing, one after the other
+_NEXT_LOOK, _LAST_LOOK = 0.1, 5.0  # seconds between them
 _LONGEST = 3600.0
 _BETWEEN_LOOKS = 0.05  # seconds, for a cell whose tasks always have something to do
 _LOOK = 0.002  # seconds that the host has to answer then
@@ -34,6 +36,14 @@ def install():
     BaseSelectorEventLoop._close_self_pipe = _close_self_pipe
     BaseSelectorEventLoop._write_to_self = lambda self: None
 
+    async def shutdown_default_executor(self, timeout=None):
+        """It has no thread to wait for, and would wait in one."""
+        self._executor_shutdown_called = True
+        if self._default_executor is not None:
+            self._default_executor.shutdown(wait=False)
+
+    BaseSelectorEventLoop.shutdown_default_executor = shutdown_default_executor
+
     real = runners.run
 
     def run(main, **kwargs):
@@ -52,6 +62,20 @@ def install():
             asyncio.set_event_loop(loop())
 
     asyncio.run = runners.run = run
+    poll = selectors.PollSelector.select
+
+    def select(self, timeout=None):
+        """For loops of asyncio.run(): what workers bring is taken while they wait."""
+        if not workers.busy():
+            return poll(self, timeout)
+        if not self.get_map():
+            return [] if workers.pump(timeout) else poll(self, timeout)
+        found = poll(self, _BETWEEN_LOOKS if timeout is None else min(timeout, _BETWEEN_LOOKS))
+        if not found:
+            workers.pump(0.0)
+        return found
+
+    selectors.PollSelector.select = select
 
 
 def loop():
@@ -63,6 +87,17 @@ def loop():
     return _loop
 
 
+def forget_loop():
+    """In a worker: the loop and the task that run are the notebook's."""
+    global _loop
+    outer = events._get_running_loop()
+    task = asyncio.current_task(outer) if outer else None
+    if task is not None:
+        asyncio.tasks._leave_task(outer, task)
+    events._set_running_loop(None)
+    _loop = None
+
+
 class _Selector(selectors.PollSelector):
     """Where a cell waits while it awaits something. Widgets' messages reach it there, as in ipykernel."""
 
@@ -71,18 +106,36 @@ class _Selector(selectors.PollSelector):
 
     def select(self, timeout=None):
         wait = _LONGEST if timeout is None else max(0.0, min(timeout, _LONGEST))
-        now = time.monotonic() if self.listens else 0.0
-        if not self.listens or self.get_map() or (wait == 0.0 and now < self._look_at):
+        if workers.busy() and not self.get_map():
+            workers.pump(min(wait, _BETWEEN_LOOKS))
+            wait = timeout = 0.0
+        if not self.listens:
             return super().select(timeout)
-        self._look_at = now + _BETWEEN_LOOKS
+        if not self.get_map():
+            if wait == 0.0 and time.monotonic() < self._look_at:
+                return super().select(timeout)
+            self._look(wait)
+            return []
+        end = time.monotonic() + wait
+        while True:  # connections and messages in turn
+            found = super().select(min(_BETWEEN_LOOKS, max(0.0, end - time.monotonic())))
+            now = time.monotonic()
+            came = self.listens and now >= self._look_at and self._look(0.0)
+            if found or came or now >= end:
+                return found
+
+    def _look(self, wait):
+        """Wait for a widget's message; whether one came."""
+        self._look_at = time.monotonic() + _BETWEEN_LOOKS
         answer = door.send(wire.Waiting(max(wait, _LOOK)))
         if answer[:1] == wire.ANSWER_TEXT:
             self._receive(*wire.decode(answer[1:]))
-        elif answer[:1] == wire.ANSWER_INTERRUPTED:
+            return True
+        if answer[:1] == wire.ANSWER_INTERRUPTED:
             raise KeyboardInterrupt
-        elif answer[:1] == wire.ANSWER_REFUSED:  # nobody does
+        if answer[:1] == wire.ANSWER_REFUSED:  # nobody sends any
             self.listens = False
-        return []
+        return False
 
     @staticmethod
     def _receive(request, buffers):
@@ -151,9 +204,14 @@ def pump(seconds):
 
     None: nothing waits. Else seconds from now.
     """
+    global _quiet
     if _loop is None or _loop.is_closed():
         return None
     end = time.monotonic() + seconds
+    if _loop._selector.get_map():
+        _loop.call_soon(_loop.stop)
+        _loop.run_forever()  # looks at the connections once
+        _quiet = 0 if _loop._ready else _quiet + 1
     while _loop._ready or (_loop._scheduled and _loop._scheduled[0]._when <= _loop.time()):
         _loop.call_soon(_loop.stop)
         _loop.run_forever()
@@ -166,4 +224,7 @@ def pump(seconds):
         heapq.heappop(_loop._scheduled)._scheduled = False
     if _loop._ready:
         return 0.0
-    return max(0.0, _loop._scheduled[0]._when - _loop.time()) if _loop._scheduled else None
+    due = [max(0.0, _loop._scheduled[0]._when - _loop.time())] if _loop._scheduled else []
+    if _loop._selector.get_map():
+        due.append(min(_NEXT_LOOK * 2.0**_quiet, _LAST_LOOK))
+    return min(due, default=None)

@@ -12,7 +12,22 @@ from . import shims, zip_modules
 zip_modules.move()
 shims.install()  # before IPython is imported, which looks around while it is
 
-from . import aio, comms, door, installed, next_steps, parents, shelf, shell, variables, warm, wire  # noqa: E402
+from . import (  # noqa: E402
+    aio,
+    comms,
+    door,
+    host_tools,
+    installed,
+    next_steps,
+    parents,
+    shelf,
+    shell,
+    shown_values,
+    variables,
+    warm,
+    wire,
+    workers,
+)
 
 _shell = None
 
@@ -100,7 +115,10 @@ def do_execute(request, buffers):
     if options["store_history"]:
         for inputs in (sh.history_manager.input_hist_parsed, sh.history_manager.input_hist_raw):
             inputs.extend([""] * (sh.execution_count - len(inputs)))  # In[n] is cell n, also after those magics
+    if request.get("tools"):
+        host_tools.offer(sh, request["tools"])
     result = aio.run_cell(sh, request["code"], options)
+    _end_workers(sh, result)
     error = result.error_before_exec if result.error_before_exec is not None else result.error_in_exec
     ok = result.success and not sh.failed_in_displayhook
     reply = {"status": "ok" if ok else "error"}
@@ -116,6 +134,20 @@ def do_execute(request, buffers):
     if request.get("glance"):
         reply["variables"] = variables.summary(sh)
     return reply
+
+
+def _end_workers(sh, result):
+    """What the cell has submitted to process pools is done when the cell is, unless it failed."""
+    if not workers.busy():
+        return
+    try:
+        if result.success:
+            workers.finish()
+        else:
+            workers.abandon()
+    except BaseException as error:  # an interrupt, a time limit
+        result.error_in_exec = error
+        sh.showtraceback()
 
 
 def do_program(request, buffers):
@@ -135,6 +167,7 @@ def do_program(request, buffers):
     reply = {"status": "ok"}
     try:
         exec(compile(source, name, "exec"), main.__dict__)
+        workers.finish()
     except SystemExit as error:
         if error.code is not None and not isinstance(error.code, int):
             print(error.code, file=sys.stderr)
@@ -219,6 +252,14 @@ def do_pump(request, buffers):
     return {"status": "ok", "next_task": aio.pump(request.get("seconds", 0.05))}
 
 
+def do_first_values(request, buffers):
+    return {"status": "ok", "values": shown_values.first_values(_shell)}
+
+
+def do_page(request, buffers):
+    return {"status": "ok", **shown_values.page(_shell, request)}
+
+
 def do_scrub(request, buffers):
     """Tell the host which memory is free: it holds what was there before, which no snapshot should.
 
@@ -256,6 +297,8 @@ _REQUESTS = {
     "comm": do_comm,
     "comm_info": do_comm_info,
     "pump": do_pump,
+    "first_values": do_first_values,
+    "page": do_page,
     "scrub": do_scrub,
     "warm": do_warm,
     "objects": do_objects,
@@ -272,8 +315,10 @@ def turn():
         os.environ.update(start["env"])
     elif "reseed" in request:
         reseed(bytes.fromhex(request["reseed"]))
+    workers.begin_turn(request.get("workers", 0))
     installed.use(request.get("packages", ""))
     next_steps.in_notebook, next_steps.memory_limit = bool(request.get("parent")), request.get("memory_limit", 0)
+    next_steps.memory_most = request.get("memory_most", 0)
     try:
         reply = _REQUESTS[request["op"]](request, buffers)
     except BaseException as error:

@@ -28,6 +28,9 @@ HELP = {
     %session delete [ID] --yes     delete a session and its files
     %session export FILE           write the session to FILE (.zip or .tar.zst) next to the notebook
     %session trust on|off          show outputs unsealed, scripts included; off: sealed, the default
+    %session allow [HOST …]        let cells connect to hosts, such as api.github.com or *.data.gov.uk:443; or list them
+    %session deny HOST … | --all   take hosts back
+    %session secret [NAME [HOST]]   ask for a secret that the host puts into requests to one host; or list them
     %session grants                list what this session's cells may do beyond the session
     %session revoke NAME           take back one of these permissions
 
@@ -42,7 +45,7 @@ HELP = {
 
     Never deletes this notebook's session, or one that is in use.
     """,
-    "pip": """Install pure-Python packages into this session. The host fetches them; the sandbox has no network.
+    "pip": """Install pure-Python packages into this session. The host fetches them.
 
     %pip install NAME[==VERSION] …     %pip list     %pip uninstall NAME …
     """,

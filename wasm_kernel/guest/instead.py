@@ -1,6 +1,6 @@
 """Packages that cannot run here, and what the image offers for the same purpose. Guest and host both load it."""
 
-_NO_NETWORK = "it cannot connect anywhere: the sandbox has no network"
+_BY_NAME = "it connects only to hosts that you allow with `%session allow HOST`"
 
 # Packages with compiled code, by the name they are installed by; "" where nothing here serves the same purpose.
 COMPILED: dict[str, str] = {
@@ -23,7 +23,7 @@ COMPILED: dict[str, str] = {
     **dict.fromkeys(("cvxpy", "ortools"), "scipy.optimize is there"),
     **dict.fromkeys(("orjson", "ujson"), "json is there"),
     **dict.fromkeys(("pydantic-core", "msgspec"), "attrs and dataclasses are there"),
-    **dict.fromkeys(("psutil", "pyzmq", "tornado", "grpcio"), "the sandbox has no processes and no network"),
+    **dict.fromkeys(("psutil", "pyzmq", "tornado", "grpcio"), "the sandbox has no processes, and no servers"),
     **dict.fromkeys(("tokenizers", "safetensors", "sentencepiece"), ""),
     **dict.fromkeys(("shapely", "pyproj", "rasterio", "fiona", "gdal"), ""),
     **dict.fromkeys(("cryptography", "pycryptodome", "rpy2", "pygame", "pyqt5", "pyside6"), ""),
@@ -35,8 +35,8 @@ COMPILED: dict[str, str] = {
 
 # These install, but do not work fully.
 BUT: dict[str, str] = {
-    **dict.fromkeys(("requests", "httpx", "aiohttp", "urllib3", "openai", "boto3", "yfinance"), _NO_NETWORK),
-    **dict.fromkeys(("pymysql", "pg8000", "redis", "pymongo"), _NO_NETWORK),
+    **dict.fromkeys(("requests", "httpx", "aiohttp", "urllib3", "openai", "boto3", "yfinance"), _BY_NAME),
+    **dict.fromkeys(("pymysql", "pg8000", "redis", "pymongo"), _BY_NAME),
     "pydantic": "newer versions are compiled and cannot run here",
 }
 

@@ -2,8 +2,9 @@
 
 The runtime's numpy is changed at build so that its default integer is int64 (`host/image/int64.py`). Positions
 (np.intp) keep 32 bits, and compiled code of the libraries takes nothing else. Where a library counts on the two being
-the same, it is mended here, when it is imported. And what a library returns to people's own code, in a cell or in a
-module in /app, is int64 as on a 64-bit machine, so that they can compute with it: np.argsort(x) * 10**6.
+the same, it is mended when it is imported: here, and scipy in `scipy_integers.py`. And what a library returns to
+people's own code, in a cell or in a module in /app, is int64 as on a 64-bit machine, so that they can compute with it:
+np.argsort(x) * 10**6.
 """
 
 import functools
@@ -42,14 +43,16 @@ _RETURNS = {
 def install(after_import):
     """Mend each module once it has been imported."""
     after_import("numpy._core._type_aliases", _names)
+    after_import("numpy._core.strings", _strings)
     after_import("numpy", _positions)
     after_import("numpy.lib._arraypad_impl", _pad)
     after_import("numpy.random._generator", _choice)
+    after_import("pandas.core.algorithms", _differences)
+    after_import("pandas.core.array_algos.transforms", _shifts)
     after_import("pandas.core.dtypes.common", _platform_int)
+    after_import("pandas.core.indexers.utils", _array_indexer)
     after_import("pandas.core.internals.managers", _block_manager)
     after_import("pandas", _pandas)
-    after_import("scipy.signal._peak_finding", _peaks)
-    after_import("scipy.special._ufuncs", _special)
 
 
 def _names(module):
@@ -74,6 +77,32 @@ def _positions(module):
     module.mask_indices = _for_people(module.mask_indices)
 
 
+def _strings(module):
+    """Numbers of characters are cast to np.intp, and would wrap. A slice ends where the string does."""
+    import numpy as np  # of which there is only the beginning yet
+
+    cut, times, tabs = module.slice, module.multiply, module.expandtabs
+
+    @functools.wraps(cut)
+    def slice(a, *places):
+        is_number = [np.asarray(place).dtype.kind in "iu" for place in places]
+        return cut(a, *(np.clip(p, -(2**31), 2**31 - 1) if is_number[k] else p for k, p in enumerate(places)))
+
+    @functools.wraps(times)
+    def multiply(a, i):
+        if np.any(np.asarray(i) >= 2**31):
+            raise MemoryError
+        return times(a, i)
+
+    @functools.wraps(tabs)
+    def expandtabs(a, tabsize=8):
+        if np.any(np.asarray(tabsize) >= 2**31):
+            raise OverflowError("new string is too long")
+        return tabs(a, tabsize)
+
+    module.slice, module.multiply, module.expandtabs = slice, multiply, expandtabs
+
+
 def _pad(module):
     """Widths are cast to np.intp, and would wrap."""
     from numpy import abs, any, asarray
@@ -81,7 +110,7 @@ def _pad(module):
     real = module._as_pairs
 
     def as_pairs(x, ndim, as_index=False):
-        if as_index and any(abs(asarray(x)) >= 2**31):
+        if as_index and x is not None and any(abs(asarray(x)) >= 2**31):
             raise ValueError("Maximum allowed dimension exceeded")
         return real(x, ndim, as_index)
 
@@ -169,22 +198,56 @@ def _take(kind):
     @functools.wraps(real)
     def take(self, indices, *args, **kwargs):
         __tracebackhide__ = True
-        return real(self, indices if isinstance(indices, slice) else _fitting(indices), *args, **kwargs)
+        return real(self, indices if isinstance(indices, slice) else fitting(indices), *args, **kwargs)
 
     kind.take = take
 
 
-def _fitting(indices):
-    """The same, as np.intp if they are int64 and fit."""
+def fitting(indices):
+    """The same, as np.intp if they are wider and fit."""
     import numpy as np
 
     array = np.asarray(indices)
-    if array.dtype != np.int64:
+    if array.dtype.kind not in "iu" or np.can_cast(array.dtype, np.intp):
         return indices
     positions = array.astype(np.intp)
     if (positions != array).any():
         raise IndexError("positional indexers are out-of-bounds")
     return positions
+
+
+def _array_indexer(module):
+    """Positions in pandas' own arrays are cast to np.intp, and would wrap."""
+    real = module.check_array_indexer
+
+    @functools.wraps(real)
+    def check_array_indexer(array, indexer):
+        __tracebackhide__ = True
+        if isinstance(indexer, list) or hasattr(indexer, "dtype"):
+            fitting(indexer)
+        return real(array, indexer)
+
+    module.check_array_indexer = check_array_indexer
+
+
+def _shifts(module):
+    """To shift by more than there is, is to shift by all there is."""
+    real = module.shift
+
+    def shift(values, periods, axis, fill_value):
+        return real(values, max(-values.size, min(periods, values.size)), axis, fill_value)
+
+    module.shift = shift
+
+
+def _differences(module):
+    """Likewise."""
+    real = module.diff
+
+    def diff(arr, n, axis=0):
+        return real(arr, n if -arr.size <= n <= arr.size else int(math.copysign(arr.size, n)), axis)
+
+    module.diff = diff
 
 
 def _platform_int(module):
@@ -193,7 +256,7 @@ def _platform_int(module):
     real, int64 = module.ensure_platform_int, dtype("int64")
 
     def ensure_platform_int(arr):
-        return real(_fitting(arr) if type(arr) is ndarray and arr.dtype is int64 else arr)
+        return real(fitting(arr) if type(arr) is ndarray and arr.dtype is int64 else arr)
 
     module.ensure_platform_int = ensure_platform_int
 
@@ -210,66 +273,3 @@ def _block_manager(module):
         self._blknos = self._blknos.astype(np.intp, copy=False)
 
     module.BlockManager._insert_update_blklocs_and_blknos = insert
-
-
-def _peaks(module):
-    """Positions of peaks and of their bases may be people's own arrays."""
-    import numpy as np
-
-    def positions(value):
-        return _fitting(value) if isinstance(value, np.ndarray) else value
-
-    expected, widths = module._arg_peaks_as_expected, module._peak_widths
-
-    def peaks_as_expected(value):
-        return expected(positions(np.asarray(value)))
-
-    def peak_widths(x, peaks, rel_height, prominences, left_bases, right_bases):
-        return widths(x, peaks, rel_height, prominences, positions(left_bases), positions(right_bases))
-
-    module._arg_peaks_as_expected, module._peak_widths = peaks_as_expected, peak_widths
-
-
-class _IntegerOrders:
-    """A ufunc with loops for C's `long`: orders that are int64 are cast to it.
-
-    Without that numpy takes the loop for floats, which is slower and less exact, or finds none.
-    """
-
-    def __init__(self, ufunc, module):
-        self._ufunc, self.__doc__, self.__name__, self.__module__ = ufunc, ufunc.__doc__, ufunc.__name__, module
-        inputs = [types.partition("->")[0] for types in ufunc.types]
-        self._places = [place for place in range(ufunc.nin) if any(kinds[place] == "l" for kinds in inputs)]
-
-    def __call__(self, *args, **kwargs):
-        return self._ufunc(*self._narrowed(args), **kwargs)
-
-    def _narrowed(self, args):
-        from numpy import asarray
-
-        args = list(args)
-        for place in self._places:
-            if place < len(args) and (isinstance(args[place], (int, list, tuple)) or hasattr(args[place], "dtype")):
-                value = asarray(args[place])
-                if value.dtype == "int64" and (value == value.astype("int32")).all():
-                    args[place] = value.astype("int32")
-        return args
-
-    def __getattr__(self, name):
-        if name.startswith("__") or name == "_ufunc":  # while it is being copied or unpickled
-            raise AttributeError(name)
-        return getattr(self._ufunc, name)
-
-    def __reduce__(self):
-        return self.__name__
-
-    def __repr__(self):
-        return repr(self._ufunc)
-
-
-def _special(module):
-    import numpy as np
-
-    for name, value in list(vars(module).items()):
-        if isinstance(value, np.ufunc) and any("l" in types.partition("->")[0] for types in value.types):
-            setattr(module, name, _IntegerOrders(value, module.__name__))

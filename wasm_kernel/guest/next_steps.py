@@ -12,12 +12,16 @@ from . import instead
 
 in_notebook = False  # whether %session and %pip are there
 memory_limit = 0  # bytes; the host tells with each request
+memory_most = 0  # bytes that it can be raised to, if somebody has set that
 _DEEPEST = 5  # causes of causes
 _ON_THE_HOST = re.compile("`%(session|pip)")
 
-NO_PIPES = "The sandbox is one process with one thread; joblib and ThreadPoolExecutor run in line, and asyncio works"
+NO_PIPES = (
+    "The sandbox is one process with one thread. ProcessPoolExecutor, multiprocessing.Pool and joblib have workers, "
+    "ThreadPoolExecutor runs in line, and asyncio works"
+)
 _NO_PACKAGES = "`%pip install NAME`: it installs pure-Python packages"
-_UPLOAD = "there is no network, either: upload files with `%session files`"
+_UPLOAD = "write urllib.request.urlretrieve(URL, FILE) after `%session allow HOST`, or upload it: `%session files`"
 # Modules of the standard library that need what a sandbox does not have.
 _SYSTEM = {
     **dict.fromkeys(("_multiprocessing", "_posixshmem", "_posixsubprocess"), NO_PIPES),
@@ -83,6 +87,11 @@ def _memory(error):
     limit = f"The memory limit is {_size(memory_limit)}" if memory_limit else "The memory limit is reached"
     if memory_limit >= 4 << 30:
         return f"{limit}, the most that WebAssembly can address; delete what is no longer needed, or use smaller types"
+    if memory_most and memory_limit >= memory_most:
+        return f"{limit}, the most that the administrator allows; delete what is no longer needed, or use smaller types"
+    if memory_most:
+        raised = f"`%session limits memory={memory_most >> 20}M` raises it"
+        return f"{limit}; {raised} to what the administrator allows"
     return f"{limit}; `%session limits memory=4G` raises it (4 GiB is the most)"
 
 
@@ -111,7 +120,6 @@ def _system(error):
 
 
 _SYSTEM_TEXTS = {
-    "no network in the WebAssembly sandbox": "Bring data in with `%session files`, and packages with `%pip install`",
     "no processes in the WebAssembly sandbox": NO_PIPES,
     "wasi does not support processes": NO_PIPES,
     "coder jpeg not available": "The sandbox's Pillow has no JPEG; convert pictures to PNG before you bring them in",

@@ -15,7 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Any, Instance, Type, default
 from traitlets.config import Config
 
-from . import aio, comms, door, magics, next_steps, parents, wire
+from . import aio, comms, door, magics, next_steps, parents, quick_cells, wire
 from .shims import NO_PROCESS
 
 _INTERACTIVE_BACKENDS = ("notebook", "widget", "ipympl", "nbagg", "nbAgg", "module://ipympl.backend_nbagg")
@@ -119,6 +119,7 @@ class ZMQInteractiveShell(InteractiveShell):
     display_pub_class = Type(Publisher)
     kernel = Any()
     exiter = Instance(ZMQExitAutocall)
+    input_transformer_manager = Instance(quick_cells.Transformer, ())
     keepkernel_on_exit = None
     last_traceback = None
     failed_in_displayhook = False
@@ -192,6 +193,13 @@ class ZMQInteractiveShell(InteractiveShell):
         if not interactive and isinstance(variables, dict):
             variables = {sys.intern(name): value for name, value in variables.items()}
         super().push(variables, interactive)
+
+    def should_run_async(self, raw_cell, *, transformed_cell=None, preprocessing_exc_tuple=None):
+        if transformed_cell is not None and not quick_cells.may_await(transformed_cell):
+            return False
+        return super().should_run_async(
+            raw_cell, transformed_cell=transformed_cell, preprocessing_exc_tuple=preprocessing_exc_tuple
+        )
 
     def run_cell(self, *args, **kwargs):
         self.last_traceback = None

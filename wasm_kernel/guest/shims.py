@@ -7,13 +7,21 @@ the module it mends is first imported, or at once if it already is.
 import os
 import sys
 import time
-import types
 
-from . import function_sources, integers, plots, quick_tracebacks
+from . import (
+    function_sources,
+    integers,
+    joblib_workers,
+    plots,
+    process_pools,
+    quick_tracebacks,
+    scipy_integers,
+    worker_seeds,
+    workers,
+)
 
-NO_NETWORK = "no network in the WebAssembly sandbox"
 NO_PROCESS = "no processes in the WebAssembly sandbox: shell commands cannot run here"
-NO_THREAD = "can't start new thread: the WebAssembly sandbox has one thread (executors run in line, asyncio works)"
+NO_THREAD = "can't start new thread: the WebAssembly sandbox has one thread (process pools and asyncio work)"
 
 # Set before anything is imported; the host's environment never gets here.
 ENVIRONMENT = {
@@ -46,13 +54,19 @@ def install():
     _locks()
     sys.meta_path.insert(0, _SslFinder)
     integers.install(after_import)
+    scipy_integers.install(after_import)
+    worker_seeds.install(after_import)
     after_import("socket", _socket)
     after_import("inspect", _inspect)
     after_import("stack_data.core", _stack_data)
     after_import("pygments.formatters.terminal256", quick_tracebacks.terminal256)
     after_import("queue", lambda m: setattr(m, "SimpleQueue", m._PySimpleQueue))  # the C one blocks on a C lock
     after_import("concurrent.futures.thread", _executor)
-    after_import("tqdm.std", lambda m: setattr(m.tqdm, "monitor_interval", 0))  # its monitor is a thread
+    after_import("concurrent.futures.process", process_pools.executor)
+    after_import("multiprocessing.pool", process_pools.pool)
+    after_import("joblib.parallel", joblib_workers.install)
+    after_import("joblib", lambda m: setattr(m, "cpu_count", m.parallel.cpu_count))
+    after_import("tqdm.std", _tqdm)
     after_import("rich.live", _rich_live)
     after_import("rich.progress", _rich_progress)
     after_import("plotly.io._renderers", plots.plotly)
@@ -119,7 +133,8 @@ def _os_names():
     for name in ("system", "popen", "kill"):
         if not hasattr(os, name):
             setattr(os, name, no_process)
-    os.cpu_count = lambda: 1
+    os.cpu_count = os.process_cpu_count = lambda: max(1, workers.limit)
+    os.sched_getaffinity = lambda pid: set(range(max(1, workers.limit)))
     os.isatty = lambda fd: False  # WASI calls stdout a character device, and libraries then draw for a terminal
 
 
@@ -173,7 +188,8 @@ class GuestLock:
     """threading.Lock for one thread.
 
     A C lock that would block makes this guest trap, with a timeout or without. Nobody can release a lock while we
-    wait for it, so a timed wait sleeps and fails, and an untimed one is a deadlock and says so.
+    wait for it, but for what is done with the results of workers. Otherwise a timed wait sleeps and fails, and an
+    untimed one is a deadlock and says so.
     """
 
     __slots__ = ("_held", "__weakref__")
@@ -189,9 +205,14 @@ class GuestLock:
             if timeout != -1:
                 raise ValueError("can't specify a timeout for a non-blocking call")
             return False
-        if timeout is None or timeout < 0:
+        timed = timeout is not None and timeout >= 0
+        end = time.monotonic() + timeout if timed else 0.0
+        if workers.busy() and workers.wait_for(lambda: not self._held, timeout if timed else None):
+            self._held = True
+            return True
+        if not timed:
             raise RuntimeError("deadlock: the sandbox has one thread, so this wait could never end")
-        time.sleep(timeout)
+        time.sleep(max(0.0, end - time.monotonic()))
         return False
 
     def release(self):
@@ -246,6 +267,13 @@ def _executor(module):
     module.ThreadPoolExecutor.submit = submit
 
 
+def _tqdm(module):
+    import threading
+
+    module.tqdm.monitor_interval = 0  # its monitor is a thread
+    module.TqdmDefaultWriteLock.mp_lock = threading.RLock()  # for process_map; workers write to no bar of the notebook
+
+
 def _rich_live(module):
     class NoThread:
         """Live refreshes on each update instead of from a thread."""
@@ -284,21 +312,13 @@ def _rich_progress(module):
 
 
 def _socket(module):
-    def getaddrinfo(host, *args, **kwargs):
-        raise module.gaierror(-2, NO_NETWORK)
+    from . import sockets
 
-    if not hasattr(module, "gethostbyname"):
-        module.gethostbyname = getaddrinfo
-    if not hasattr(module, "gethostname"):
-        module.gethostname = lambda: "sandbox"
-    module.getaddrinfo = getaddrinfo
-    import _socket
-
-    _socket.getaddrinfo = getaddrinfo
+    sockets.install(module)
 
 
 class _SslFinder:
-    """`import ssl`: there is no _ssl, and http.client, tornado, httpx and others only need the names to exist."""
+    """`import ssl`: there is no _ssl, and TLS is the host's."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -306,76 +326,14 @@ class _SslFinder:
             return None
         from importlib.machinery import ModuleSpec
 
-        return ModuleSpec("ssl", _SslFinder, origin="wasm_guest.shims")
+        return ModuleSpec("ssl", _SslFinder, origin="wasm_guest.tls")
 
     @staticmethod
     def create_module(spec):
-        return _ssl_stub()
+        from . import tls
+
+        return tls.module()
 
     @staticmethod
     def exec_module(module):
         pass
-
-
-def _ssl_stub():
-    module = types.ModuleType("ssl", "A stub: the WebAssembly sandbox has no network and no TLS.")
-
-    class SSLError(OSError):
-        pass
-
-    class SSLCertVerificationError(SSLError, ValueError):
-        pass
-
-    class SSLContext:
-        def __init__(self, protocol=None, *args, **kwargs):
-            self.protocol, self.check_hostname, self.verify_mode = protocol, True, 2
-            self.options = self.verify_flags = 0
-            self.minimum_version = self.maximum_version = None
-
-        def wrap_socket(self, *args, **kwargs):
-            raise SSLError("no TLS in the WebAssembly sandbox")
-
-        wrap_bio = wrap_socket
-
-        def __getattr__(self, name):
-            if name.startswith("__"):
-                raise AttributeError(name)
-            return lambda *args, **kwargs: None
-
-    class SSLSocket:
-        pass
-
-    class Purpose:
-        SERVER_AUTH, CLIENT_AUTH = "server", "client"
-
-    class TLSVersion:
-        MINIMUM_SUPPORTED, TLSv1, TLSv1_1, TLSv1_2, TLSv1_3, MAXIMUM_SUPPORTED = range(6)
-
-    for name in (
-        "SSLError",
-        "SSLZeroReturnError",
-        "SSLWantReadError",
-        "SSLWantWriteError",
-        "SSLSyscallError",
-        "SSLEOFError",
-    ):
-        setattr(module, name, SSLError)
-    module.SSLCertVerificationError = module.CertificateError = SSLCertVerificationError
-    module.SSLContext, module.Purpose, module.TLSVersion = SSLContext, Purpose, TLSVersion
-    module.SSLSocket = module.SSLObject = module.MemoryBIO = SSLSocket
-    module.create_default_context = module._create_default_https_context = lambda *a, **k: SSLContext()
-    module._create_unverified_context = module.create_default_context
-    module.HAS_SNI = module.HAS_ALPN = True
-    module.HAS_NPN = module.HAS_NEVER_CHECK_COMMON_NAME = False
-    module.OPENSSL_VERSION, module.OPENSSL_VERSION_INFO = "none (stub)", (3, 0, 0, 0, 0)
-    module.OPENSSL_VERSION_NUMBER = 0x30000000
-    module.CERT_NONE, module.CERT_OPTIONAL, module.CERT_REQUIRED = range(3)
-    module.match_hostname = lambda *args: None
-
-    def constant(name):  # PROTOCOL_*, OP_*, VERIFY_*, ALERT_*
-        if name.isupper() or name.startswith(("PROTOCOL_", "OP_", "VERIFY_", "ALERT_")):
-            return 0
-        raise AttributeError(f"module 'ssl' has no attribute {name!r}")
-
-    module.__getattr__ = constant
-    return module

@@ -16,9 +16,52 @@ import codecs
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
+
+from .messages import (
+    AwaitTasks,
+    CancelTask,
+    ClearOutput,
+    Comm,
+    DisplayData,
+    ErrorRaised,
+    Event,
+    ExecuteResult,
+    Frame,
+    HostMagic,
+    InputRequest,
+    InterruptSeen,
+    Network,
+    NextRequest,
+    NextTask,
+    Parent,
+    Reply,
+    StartWorkers,
+    StopWorkers,
+    Stream,
+    SubmitTask,
+    TaskDone,
+    Unused,
+    UpdateDisplay,
+    Waiting,
+    WorkerRequest,
+    WorkerSays,
+)
+
+__all__ = [
+    # its own
+    "ANSWER_EOF", "ANSWER_ERROR", "ANSWER_INTERRUPTED", "ANSWER_NOT_YET", "ANSWER_REFUSED", "ANSWER_TEXT", "BadFrame",
+    "MAX_BUFFERS",
+    "MAX_FRAME_BYTES", "MAX_HEADER_BYTES", "MAX_HEADER_DEPTH", "MAX_HEADER_VALUES", "MAX_RESULT_BYTES",
+    "MAX_TASK_BYTES", "OLDEST_PROTOCOL", "PROTOCOL", "TooMuch", "decode", "decode_event", "encode", "encode_event",
+    "nested_deeper_than", "without_surrogates",
+    # the messages, which are read as `wire.Reply`
+    "AwaitTasks", "CancelTask", "ClearOutput", "Comm", "DisplayData", "ErrorRaised", "Event", "ExecuteResult",
+    "Frame", "HostMagic", "InputRequest", "InterruptSeen", "NextRequest", "NextTask", "Parent", "Reply",
+    "StartWorkers", "StopWorkers", "Stream", "SubmitTask", "TaskDone", "Unused", "UpdateDisplay", "Waiting", "Network",
+    "WorkerRequest", "WorkerSays",
+]  # fmt: skip
 
 # A session goes on with the guest that it was saved with, which an earlier version may have built. Raise the first when
 # such a guest would not understand this host, or the host the guest; the second, when the host no longer cares for it.
@@ -47,140 +90,6 @@ class TooMuch(BadFrame):
     """A message of ours that holds more than the host takes."""
 
 
-@dataclass(frozen=True)
-class Stream:
-    """Text written to stdout or stderr. Made by the host from the guest's raw writes, never sent as a frame."""
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True)
-class DisplayData:
-    """A mime bundle to show; ``transient`` may hold a display_id."""
-
-    data: dict[str, Any]
-    metadata: dict[str, Any] = field(default_factory=dict)
-    transient: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class UpdateDisplay:
-    """A mime bundle that replaces the one shown under ``transient["display_id"]``."""
-
-    data: dict[str, Any]
-    metadata: dict[str, Any] = field(default_factory=dict)
-    transient: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ClearOutput:
-    """Forget what the cell has shown so far, now or at the next output."""
-
-    wait: bool = False
-
-
-@dataclass(frozen=True)
-class ExecuteResult:
-    """The value of the cell's last expression, as a mime bundle."""
-
-    data: dict[str, Any]
-    metadata: dict[str, Any] = field(default_factory=dict)
-    execution_count: int = 0
-
-
-@dataclass(frozen=True)
-class Parent:
-    """What follows belongs to the request with this id: to that of the cell whose asyncio task goes on now."""
-
-    msg_id: str
-
-
-@dataclass(frozen=True)
-class ErrorRaised:
-    """An exception that reached the top of the cell; the traceback's lines are coloured."""
-
-    ename: str
-    evalue: str
-    traceback: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Comm:
-    """One message of a comm (ipywidgets): ``action`` is comm_open, comm_msg or comm_close."""
-
-    action: str
-    content: dict[str, Any]
-    metadata: dict[str, Any] = field(default_factory=dict)
-    buffers: tuple[bytes, ...] = ()
-
-
-@dataclass(frozen=True)
-class InputRequest:
-    """The guest waits for a line from the person; the answer is an `Answer`'s bytes."""
-
-    prompt: str
-    password: bool = False
-
-
-@dataclass(frozen=True)
-class HostMagic:
-    """The cell came to a magic of the host's, ``%name line``. The host does it only if the user's text holds it."""
-
-    name: str
-    line: str
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """The cell awaits something, for at most so many seconds; the answer is a widget's message that came meanwhile."""
-
-    seconds: float
-
-
-@dataclass(frozen=True)
-class NextRequest:
-    """The guest asks what to do; the answer is an encoded request."""
-
-
-@dataclass(frozen=True)
-class InterruptSeen:
-    """The guest's signal handler ran: Python code is in charge again, so no force is needed."""
-
-
-@dataclass(frozen=True)
-class Unused:
-    """Memory that the guest holds and has no use for, as pairs of address and length: it may become zeros."""
-
-    stretches: list[list[int]]
-
-
-@dataclass(frozen=True)
-class Reply:
-    """The guest's answer to the request it was given."""
-
-    content: dict[str, Any]
-    buffers: tuple[bytes, ...] = ()
-
-
-Event = Stream | DisplayData | UpdateDisplay | ClearOutput | ExecuteResult | ErrorRaised | Comm | InputRequest | Parent
-Frame = (
-    DisplayData
-    | UpdateDisplay
-    | ClearOutput
-    | ExecuteResult
-    | ErrorRaised
-    | Comm
-    | Parent
-    | InputRequest
-    | HostMagic
-    | Waiting
-    | NextRequest
-    | InterruptSeen
-    | Unused
-    | Reply
-)
-
 _FIELDS: dict[type[Any], dict[str, type[Any]]] = {
     DisplayData: {"data": dict, "metadata": dict, "transient": dict},
     UpdateDisplay: {"data": dict, "metadata": dict, "transient": dict},
@@ -192,18 +101,31 @@ _FIELDS: dict[type[Any], dict[str, type[Any]]] = {
     InputRequest: {"prompt": str, "password": bool},
     HostMagic: {"name": str, "line": str},
     Waiting: {"seconds": float},
+    Network: {"action": str, "arguments": dict},
     NextRequest: {},
     InterruptSeen: {},
     Unused: {"stretches": list},
+    StartWorkers: {"pool": int, "era": int, "entry": int, "count": int},
+    SubmitTask: {"pool": int, "era": int, "task": int},
+    CancelTask: {"pool": int, "task": int},
+    AwaitTasks: {"seconds": float},
+    StopWorkers: {"pool": int, "at_once": bool},
+    NextTask: {},
+    TaskDone: {"task": int, "status": int},
     Reply: {"content": dict},
 }
 _BY_NAME = {kind.__name__: kind for kind in _FIELDS}
-_WITH_BUFFERS = (Comm, Reply)
+_WITH_BUFFERS = (Comm, Network, Reply, SubmitTask, TaskDone)
+_ABOUT_WORKERS = (StartWorkers, SubmitTask, CancelTask, AwaitTasks, StopWorkers, TaskDone)
+MAX_TASK_BYTES = 64 << 20  # of a pickled call
+MAX_RESULT_BYTES = MAX_FRAME_BYTES - (1 << 20)
+_MAX_NUMBER = 1 << 48  # of a pool, an era or a task
 _COMM_ACTIONS = ("comm_open", "comm_msg", "comm_close")
 
-# What the answer to an `InputRequest`, a `HostMagic` or a `Waiting` begins with. A magic's text is JSON, its error a
-# sentence; a widget's message is an encoded request.
+# What the answer to an `InputRequest`, `HostMagic`, `Waiting` or `Network` begins with. A magic's text is JSON, its
+# error a sentence; a widget's message is an encoded request; what is received is bytes, an error JSON.
 ANSWER_TEXT, ANSWER_EOF, ANSWER_INTERRUPTED, ANSWER_REFUSED, ANSWER_ERROR = b"T", b"E", b"I", b"N", b"X"
+ANSWER_NOT_YET = b"W"
 
 
 def encode(header: dict[str, Any], buffers: tuple[bytes, ...] | list[Any] = (), default: Any = None) -> bytes:
@@ -370,6 +292,12 @@ def _is_stretch(item: Any) -> bool:
     return isinstance(item, list) and len(item) == 2 and all(type(n) is int and n >= 0 for n in item)
 
 
+def _check_numbers(header: dict[str, Any]) -> None:
+    for key, value in header.items():
+        if not 0 <= value < _MAX_NUMBER:  # a NaN is neither
+            raise BadFrame(f"{key} is out of range")
+
+
 def encode_event(event: Frame, default: Any = None) -> bytes:
     """An event as a frame."""
     kind = type(event)
@@ -397,6 +325,10 @@ def decode_event(frame: bytes) -> Frame:
         raise BadFrame("a stretch is an address and a length")
     if kind is Comm and header["action"] not in _COMM_ACTIONS:
         raise BadFrame("a comm opens, speaks or closes")
+    if kind in _ABOUT_WORKERS:
+        _check_numbers(header)
+    if kind in (SubmitTask, TaskDone) and len(buffers) != 1:
+        raise BadFrame(f"{name} carries one buffer")
     if buffers and kind not in _WITH_BUFFERS:
         raise BadFrame(f"{name} carries no buffers")
     event: Frame = kind(**header, buffers=buffers) if kind in _WITH_BUFFERS else kind(**header)

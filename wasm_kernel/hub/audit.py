@@ -1,7 +1,7 @@
 """The audit log: who did what to whose sessions, when, why, how many bytes, and how it ended. A JSON object per line.
 
     {"time": "2026-11-22T10:15:30.123456Z", "run": "5f…", "actor": "schedule" or an administrator's name,
-     "action": "prune", "archive", "delete", "stop", "create", "delete snapshots" or "warn", "user": "ann",
+     "action": "prune", "archive", "delete", "stop", "create", "delete snapshots", "warn" or "connect", "user": "ann",
      "session_id": "…", "snapshot_id": "…", "reason": "max_age_hours", "bytes": 2048,
      "result": "begun", "done", "failed", "live", "changed" or "finished", "detail": "…"}
 
@@ -82,7 +82,11 @@ class AuditedRun:
     def bytes(self) -> int:
         """What it freed."""
         ends = self.with_result("finished")
-        return ends[-1].bytes if ends else sum(e.bytes for e in self.with_result("done") if e.action != "warn")
+        return (
+            ends[-1].bytes
+            if ends
+            else sum(e.bytes for e in self.with_result("done") if e.action not in ("warn", "connect"))
+        )
 
 
 class AuditLog:

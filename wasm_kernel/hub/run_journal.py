@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from wasm_kernel.hub.audit import AuditLog, Entry
 from wasm_kernel.hub.plan import Run, UserResult
@@ -16,6 +16,21 @@ from wasm_kernel.hub.user_warnings import SessionWarning
 from wasm_kernel.model.records import format_time
 
 _LISTED = 1000  # snapshots or warnings of a user that one run lists; the rest are counted
+
+
+class Connected(Protocol):
+    """A connection of a user's session."""
+
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def time(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
 
 
 class Journal:
@@ -61,6 +76,14 @@ class Journal:
         if len(every) > _LISTED:
             made.append(self._entry(user, detail=f"and {len(every) - _LISTED:,} more sessions"))
         await self._write(replace(entry, action="warn") for entry in made)
+
+    async def connected(self, user: str, rows: Iterable[Connected]) -> None:
+        """Note connections of a user's sessions."""
+        made = (
+            self._entry(user, session_id=row.session_id, bytes=row.bytes, detail=f"{row.host}:{row.port} at {row.time}")
+            for row in rows
+        )
+        await self._write(replace(entry, action="connect") for entry in made)
 
     async def finished(self, users: dict[str, UserResult]) -> Run:
         """Note the end of the run, and return all of it."""

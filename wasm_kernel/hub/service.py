@@ -55,6 +55,7 @@ from typing import TypeVar
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.hub.audit import AuditedRun, AuditLog, Entry
 from wasm_kernel.hub.census import Census, HubUser, SnapshotRow, UserCensus, without_shared
+from wasm_kernel.hub.connections import ConnectionCopies
 from wasm_kernel.hub.deletions import Deletions
 from wasm_kernel.hub.hubapi import HubUnavailable
 from wasm_kernel.hub.metrics import Metrics
@@ -105,6 +106,7 @@ class Service:
         self._audit = AuditLog(arrangement.state / "audit.jsonl")
         self._history = History(arrangement.state / "history.sqlite")
         self._book = WarningBook(arrangement.state / "warnings.json")
+        self._connections = ConnectionCopies(arrangement.state / "connections.json", workplace)
         self._census: Census | None = None
         self._looking, self._working = asyncio.Lock(), asyncio.Lock()
         self._refreshing: asyncio.Task[None] | None = None
@@ -256,6 +258,8 @@ class Service:
             rules = self._rules(census, given, users)
             if whole:
                 await self._warn(census, rules, journal)
+                known = [census.users[name].user for name in rules if census.users[name].root_exists]
+                await self._connections.copy(known, journal, self._for_each)
             plan = await self._plan(census, rules, warned=given is None)
 
             async def work(of_user: UserPlan) -> UserResult:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Message = dict[str, Any]
 _ASK_EXIT = {"source": "ask_exit", "keepkernel": False}
+_MEMORY_HINT = "The memory limit is"  # what `guest/next_steps.py` adds to a MemoryError
 _LEAVING = ("exit", "quit", "exit()", "quit()")  # consoles end with these
 
 
@@ -100,6 +101,8 @@ class Replies:
         if not traceback:  # nothing was shown yet: the guest could not report it
             value = "\n→ ".join(part for part in (how.message, step) if part)
             return {**self.failed(run, name, value), **rest}
+        if how.cause == "MemoryError" and any(_MEMORY_HINT in line for line in traceback[-1:]):
+            step = ""  # the guest has said it, below its error
         said = ([how.message] if how.state_lost else []) + ([f"→ {step}"] if step else [])
         if said and not run.silent:
             self._publish(run.parent, "stream", {"name": "stderr", "text": "\n".join(said) + "\n"})

@@ -40,6 +40,7 @@ class CommMessages:
         self._make_panel = make_panel
         self._panel: SidePanel | None = None
         self._outputs, self._attribution, self._publish = outputs, attribution, publish
+        outputs.is_panels = self._is_panels
         self._captured = CapturedOutputs()
 
     def prepare_host(self) -> HostComms:
@@ -60,13 +61,17 @@ class CommMessages:
     def _is_for_panel(self, message: Message) -> bool:
         if self._panel is None and message["content"].get("target_name") == PANEL:
             self._panel = self._make_panel()
-            self._outputs.is_panels = self._is_panels
         return self._is_panels(message["content"])
 
     def _is_panels(self, content: Message) -> bool:
         """Whether a message is on the side panel's comm, or would open one."""
-        mine = content.get("target_name") == PANEL
-        return self._panel is not None and (mine or self._panel.owns(content.get("comm_id")))
+        owned = self._panel is not None and self._panel.owns(content.get("comm_id"))
+        return owned or content.get("target_name") == PANEL
+
+    @property
+    def has_panel(self) -> bool:
+        """Whether a front end has a side panel open."""
+        return self._panel is not None and self._panel.is_open
 
     def session_changed(self) -> None:
         """A cell has run, or the session is elsewhere: front ends that show it are told."""

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -27,16 +27,12 @@ from wasm_kernel.sessions.session import LiveSession
 
 if TYPE_CHECKING:
     from wasm_kernel.kernel.image_progress import ImageBuild
+    from wasm_kernel.model.timeline_rows import TimelineRow
     from wasm_kernel.sessions.timeline import Timeline
 
 Message = dict[str, Any]
 _END_PATIENCE = 2.0  # seconds a running cell gets when the kernel ends
 _FOLLOW_SECONDS = 60.0  # between questions to the server whether the notebook was renamed
-_QUOTA_SHORT = (
-    "Your snapshots use most of what the administrator allows. Soon new cells cannot be undone, and variables "
-    "will not survive the kernel. Delete old sessions with %prune or, in a terminal, old snapshots with "
-    "`wasm-kernel snapshots prune --max-per-session 1`"
-)
 
 
 @dataclass(frozen=True)
@@ -58,9 +54,10 @@ class CurrentSession:
     """A kernel's session. Its coroutines run on the kernel's loop.
 
     Attributes:
-        place: Which session it is, and the notes to show the person.
+        place: Which session it is, and what the person is to be told.
         history: Its input history.
         on_stored: Called on the loop when a snapshot was stored, or could not be.
+        on_build: Called on the loop when the image begins to be built.
     """
 
     def __init__(
@@ -86,6 +83,7 @@ class CurrentSession:
         self._releasing: asyncio.Task[bool] | None = None
         self._followed = time.monotonic()
         self.on_stored: Callable[[], None] = lambda: None
+        self.on_build: Callable[[ImageBuild], None] = lambda build: None
 
     @property
     def runtime(self) -> SessionRuntime | None:
@@ -105,7 +103,13 @@ class CurrentSession:
 
             assert self._runtime is not None
             self._timeline = Timeline(self._runtime, self._log)
+            self._timeline.on_moved = self._note_undone
         return self._timeline
+
+    def _note_undone(self, rows: Sequence[TimelineRow]) -> None:
+        """Cells were undone, or redone. Their checkpoints go one day; that they were undone stays known."""
+        undone = [row.key for row in rows if row.state == "undone"]
+        self.history.mark_undone(undone, [row.key for row in rows if row.state != "undone"])
 
     # ---- opening
 
@@ -142,9 +146,14 @@ class CurrentSession:
         return await (asyncio.wrap_future(opening) if opening else asyncio.to_thread(self.place.open))
 
     @property
+    def build(self) -> ImageBuild | None:
+        """The image that is being built, if one is."""
+        return self._build if self._build is not None and not self._build.done.done() else None
+
+    @property
     def build_progress(self) -> str:
         """How far the image is that is being built, for a person; empty if none is."""
-        return self._build.text if self._build is not None and not self._build.done.done() else ""
+        return self.build.text if self.build is not None else ""
 
     def _begin_build(self) -> ImageBuild:
         """Build the image. What no cell asked for is begun once: an interrupt is not for nothing."""
@@ -153,6 +162,7 @@ class CurrentSession:
 
             self._build = ImageBuild(self._notice, self._log)
             self._build.done.add_done_callback(lambda done: self._notice("status", {"execution_state": "idle"}))
+            self.on_build(self._build)
         return self._build
 
     async def _built(self, show: Callable[..., None]) -> None:
@@ -171,9 +181,9 @@ class CurrentSession:
             self._runtime = self._make_runtime(opened)
         else:
             self._runtime.moved(opened)
-        self._runtime.on_saved = self.history.saved
+        self._runtime.on_saved, self._runtime.on_finished = self.history.saved, self.history.finished
         if opened.problem:
-            place.notes.append(opened.problem)
+            place.announcements.warn(opened.problem)
         if opened.manifest is not None:
             place.tell_of_return(opened.manifest.snapshot, self.history, older_image=live.on_older_image)
         self._on_moved(self._runtime)
@@ -187,7 +197,7 @@ class CurrentSession:
             logger=self.place.logger,
             log=self._log,
         )
-        runtime.on_quota_short = partial(self.place.notes.append, _QUOTA_SHORT)
+        runtime.on_quota_short = self.place.tell_of_quota
         runtime.on_written = partial(self._written, asyncio.get_running_loop())
         if settings.idle_seconds:
             self._look_whether_idle(runtime)
@@ -195,7 +205,7 @@ class CurrentSession:
 
     def _written(self, loop: asyncio.AbstractEventLoop, error: BaseException | None) -> None:
         """A snapshot was stored, or could not be. On the writer's thread."""
-        self.place.tell_of_full_disk(error)
+        self.place.tell_of_checkpoint(error)
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(lambda: self.on_stored())
 

@@ -27,14 +27,16 @@ class HostRemarks:
         self._waits: Any = None  # the line in a cell that waits for its files
 
     def tell_notes(self, run: CellRun) -> None:
-        """Show what the person should know, once: good news quietly, warnings as such."""
+        """Show what the person should know and no side panel has told: good news quietly, warnings as such."""
         if run.silent:
             return
-        news, self._current.place.news = self._current.place.news, []
-        for line in news:
-            self._publish(run.parent, "display_data", render.aside(line))
-        for note in self._current.place.told():
-            self._publish(run.parent, "stream", {"name": "stderr", "text": f"[wasm-kernel] {note}\n"})
+        told = self._current.place.announcements.take_for_cell()
+        for announcement in sorted(told, key=lambda a: not a.good):
+            if announcement.good:
+                self._publish(run.parent, "display_data", render.aside(announcement.full_text))
+            else:
+                text = f"[wasm-kernel] {announcement.full_text}\n"
+                self._publish(run.parent, "stream", {"name": "stderr", "text": text})
 
     async def explain(self, run: CellRun, error: GuestError | None) -> None:
         """A cell has failed: add what only the host can know about it."""

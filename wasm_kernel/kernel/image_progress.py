@@ -1,8 +1,8 @@
 """Build the image from a kernel, in a separate process; whoever waits for it sees how far it is.
 
-A build belongs to nobody: the first request that needs the guest begins it, and every cell that then waits shows its
-progress. While no cell runs, the kernel is shown as busy, and a notice at each step goes to its log and to front ends
-that show what belongs to no cell (JupyterLab: the log console, at level Info).
+A build belongs to nobody: the first request that needs the guest begins it. A front end with a side panel shows its
+progress as a notification. Elsewhere every cell that waits shows it; and while no cell runs, the kernel is shown as
+busy, and a notice at each step goes to its log and to front ends that show what belongs to no cell.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ class ImageBuild:
     Attributes:
         done: Has a result when the image is there; `BuildFailed`, or `Interrupted` after `cancel`, otherwise.
         text: What it is doing now, for a person.
+        step: Which step that is, and of how many.
+        fraction: How much of all is done.
+        is_followed: Whether the person sees its progress in a side panel, so that cells need not show it.
     """
 
     def __init__(self, notice: Publish, log: logging.Logger) -> None:
@@ -52,8 +55,8 @@ class ImageBuild:
         self.done: Future[None] = Future()
         self.text = "wasm-kernel: building the sandbox, once on this machine"
         self._notice, self._log = notice, log
-        self._fraction = 0.0
-        self._viewers: list[tuple[Publish, str]] = []
+        self.step, self.fraction, self.is_followed = (1, 1), 0.0, False
+        self._viewers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._cancelled = False
         self._process: subprocess.Popen[str] | None = None
@@ -62,10 +65,18 @@ class ImageBuild:
 
     def watch(self, publish: Publish) -> None:
         """Show a cell that waits how far the build is, now and from now on."""
+        if self.is_followed:
+            return
         display_id = str(uuid.uuid4())
         with self._lock:
-            publish("display_data", _bundle(self.text, self._fraction, display_id))
-            self._viewers.append((publish, display_id))
+            publish("display_data", self._bundle(display_id))
+            self._viewers.append(lambda: publish("update_display_data", self._bundle(display_id)))
+
+    def follow(self, viewer: Callable[[], None]) -> None:
+        """Call something whenever there is progress, and at the end. On the thread that builds."""
+        with self._lock:
+            self._viewers.append(viewer)
+        self.done.add_done_callback(lambda done: viewer())
 
     def cancel(self) -> None:
         """Stop building. What is finished stays."""
@@ -79,7 +90,7 @@ class ImageBuild:
         except BaseException as e:  # noqa: BLE001 - whoever waits gets it
             if not isinstance(e, Interrupted):
                 self._log.warning("%s", e)
-            self._show("wasm-kernel: stopped before the sandbox was built", self._fraction)
+            self._show("wasm-kernel: stopped before the sandbox was built", self.fraction)
             self.done.set_exception(e)
         else:
             seconds = time.monotonic() - self._started
@@ -116,22 +127,22 @@ class ImageBuild:
             f"wasm-kernel: {who}building the sandbox, once on this machine: step {index} of {count}, "
             f"{_NAMES.get(step, step)}, {fraction:.0%}; {now - self._started:.0f} s"
         )
-        begins, self._step, self._shown = step != self._step, step, now
+        begins, self._step, self._shown, self.step = step != self._step, step, now, (index, count)
         self._show(text, (index - 1 + fraction) / max(count, 1))
         if begins:
             self._log.warning("%s", text.removeprefix("wasm-kernel: "))
-            self._notice("display_data", _bundle(text, self._fraction, str(uuid.uuid4())))
+            if not self.is_followed:
+                self._notice("display_data", self._bundle(str(uuid.uuid4())))
 
     def _show(self, text: str, fraction: float) -> None:
         with self._lock:
-            self.text, self._fraction = text, fraction
-            for publish, display_id in self._viewers:
-                publish("update_display_data", _bundle(text, fraction, display_id))
+            self.text, self.fraction = text, fraction
+            for viewer in self._viewers:
+                viewer()
 
-
-def _bundle(text: str, fraction: float, display_id: str) -> dict[str, Any]:
-    return {
-        "data": {"text/plain": text, "text/html": render.progress(text, fraction)},
-        "metadata": {},
-        "transient": {"display_id": display_id},
-    }
+    def _bundle(self, display_id: str) -> dict[str, Any]:
+        return {
+            "data": {"text/plain": self.text, "text/html": render.progress(self.text, self.fraction)},
+            "metadata": {},
+            "transient": {"display_id": display_id},
+        }

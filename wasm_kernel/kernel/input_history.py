@@ -1,16 +1,24 @@
-"""The input history of a session: kept on the host, across restarts, in a small database."""
+"""The input history of a session, and what came of its cells: on the host, across restarts, in a small database."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from wasm_kernel.model.records import BadRecord, format_time, parse_time
+from wasm_kernel.model.timeline_rows import TimelineRow, row_of
+
 _MAX_SOURCE = 1 << 20  # larger cells are not recorded
 _KEPT = 10_000
+_SHOWN_CODE = 500  # characters
+_ADDED_LATER = {"unsaved": "INTEGER", "ended": "TEXT", "seconds": "REAL", "details": "TEXT", "undone": "INTEGER"}
 Row = tuple[int, int, str | tuple[str, None]]
+Key = tuple[int | None, float | None]  # what tells the runs of cells apart: number, and seconds to the microsecond
 
 
 class History:
@@ -56,11 +64,12 @@ class History:
         database.execute("PRAGMA synchronous=OFF")
         database.execute(
             "CREATE TABLE IF NOT EXISTS history"
-            " (id INTEGER PRIMARY KEY, run INTEGER NOT NULL, line INTEGER NOT NULL, source TEXT NOT NULL,"
-            " unsaved INTEGER)"
+            " (id INTEGER PRIMARY KEY, run INTEGER NOT NULL, line INTEGER NOT NULL, source TEXT NOT NULL)"
         )
-        if not any(column[1] == "unsaved" for column in database.execute("PRAGMA table_info(history)")):
-            database.execute("ALTER TABLE history ADD COLUMN unsaved INTEGER")  # made by an earlier version
+        columns = {column[1] for column in database.execute("PRAGMA table_info(history)")}
+        for name, kind in _ADDED_LATER.items():
+            if name not in columns:
+                database.execute(f"ALTER TABLE history ADD COLUMN {name} {kind}")
         self._run = database.execute("SELECT COALESCE(MAX(run), 0) + 1 FROM history").fetchone()[0]
         database.execute("DELETE FROM history WHERE id <= (SELECT MAX(id) FROM history) - ?", (_KEPT,))
 
@@ -91,6 +100,57 @@ class History:
             return []
         numbers = [row[0] for row in rows]
         return numbers[len(numbers) - numbers[::-1].index(after) :] if after in numbers else numbers
+
+    # ---- what came of cells
+
+    def finished(self, row: int, metadata: Mapping[str, Any]) -> None:
+        """A cell has run: what its checkpoint says of it, which stays when the checkpoint goes. On any thread."""
+        details = {name: metadata.get(name) for name in ("ok", "variables", "files")}
+        with contextlib.suppress(sqlite3.Error, OSError, ValueError):
+            self._open().execute(
+                "UPDATE history SET ended = ?, seconds = ?, details = ? WHERE id = ?",
+                (format_time(datetime.now(UTC)), metadata.get("seconds"), json.dumps(details), row),
+            )
+
+    def mark_undone(self, undone: Collection[Key], others: Collection[Key]) -> None:
+        """Remember which cells were undone, and which were not, or no longer are. On any thread."""
+        with contextlib.suppress(sqlite3.Error, OSError):
+            self._open().executemany(
+                "UPDATE history SET undone = ? WHERE line = ? AND seconds = ? AND undone IS NOT ?",
+                [(flag, *key, flag) for flag, keys in ((1, undone), (None, others)) for key in keys],
+            )
+
+    def count_older(self, kept: Collection[Key]) -> int:
+        """How many cells ran that are not among those that are kept."""
+        known = set(kept)
+        try:
+            found = self._open().execute("SELECT line, seconds FROM history WHERE ended IS NOT NULL")
+            return sum(key not in known for key in found)
+        except (sqlite3.Error, OSError):
+            return 0
+
+    def older(self, kept: Collection[Key], skip: int, count: int) -> list[TimelineRow]:
+        """These cells, newest first."""
+        rows: list[TimelineRow] = []
+        known = set(kept)
+        with contextlib.suppress(sqlite3.Error, OSError):
+            found = self._open().execute(
+                "SELECT line, seconds, substr(source, 1, ?), ended, details, undone FROM history"
+                " WHERE ended IS NOT NULL ORDER BY id DESC",
+                (_SHOWN_CODE,),
+            )
+            for line, seconds, source, ended, details, undone in found:
+                if (line, seconds) in known:
+                    continue
+                if skip > 0:
+                    skip -= 1
+                    continue
+                with contextlib.suppress(ValueError, TypeError, BadRecord):
+                    about = {**json.loads(details), "number": line, "seconds": seconds, "cell": source.strip()}
+                    rows.append(row_of(about, parse_time(ended), state="undone" if undone else "past"))
+                if len(rows) >= count:
+                    break
+        return rows
 
     def close(self) -> None:
         """Close the database."""

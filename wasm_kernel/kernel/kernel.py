@@ -19,6 +19,7 @@ from traitlets import Bool, Dict, Float, Int, List, Unicode
 from wasm_kernel import __version__
 from wasm_kernel.errors import Interrupted, WasmKernelError
 from wasm_kernel.kernel import cells, identity, render
+from wasm_kernel.kernel.asking import Asking
 from wasm_kernel.kernel.attribution import Attribution, Request
 from wasm_kernel.kernel.cell_run import CellRun, Replies, asks_to_exit
 from wasm_kernel.kernel.channels import Channels
@@ -31,10 +32,11 @@ from wasm_kernel.kernel.introspection import Introspection
 from wasm_kernel.kernel.kept_browsers import WIDGET_CONTROL, KeptBrowsers
 from wasm_kernel.kernel.magics.data_folder import DataFolder
 from wasm_kernel.kernel.magics.grants import Grants, forbidden
+from wasm_kernel.kernel.magics.network_access import NetworkAccess
 from wasm_kernel.kernel.messages import MessageLoop
 from wasm_kernel.kernel.notebook_session import NotebookSession
 from wasm_kernel.kernel.outputs import Outputs
-from wasm_kernel.kernel.questions import Person, Questions
+from wasm_kernel.kernel.questions import Questions
 from wasm_kernel.model.snapshot_retention import CheckpointRules
 from wasm_kernel.sessions.guest_access import Execution
 from wasm_kernel.sessions.opening import OpenedSession
@@ -77,7 +79,11 @@ class WasmKernel(MessageLoop):
     grants = List(
         Unicode(),
         help="What cells may do beyond their session without asking: 'trust', 'attach', 'delete', 'prune', "
-        "'export', 'list', 'add', 'mount'. Grants in WASM_KERNEL_GRANTS are added.",
+        "'export', 'list', 'add', 'mount', 'network'. Grants in WASM_KERNEL_GRANTS are added.",
+    ).tag(config=True)
+    network = List(
+        Unicode(),
+        help="Hosts that every session may connect to without asking: ['api.github.com', '*.data.gov.uk:443'].",
     ).tag(config=True)
     startup_code = Unicode("", help="Python code run in every fresh interpreter, before the first cell.").tag(
         config=True
@@ -104,13 +110,15 @@ class WasmKernel(MessageLoop):
         self._comms = CommMessages(self._outputs, self._attribution, answer, self._make_panel)
         self._questions = Questions(channels.stdin, self._wire)
         self.granted = Grants(self._questions, self.grants, place.environ)
-        place.notes += self.granted.problems
+        for problem in self.granted.problems:
+            place.announcements.warn(problem)
         kept = CheckpointRules(bool(self.checkpoint), self.checkpoint_count, self.checkpoint_bytes)
         most = place.rules.checkpoint_bytes
         settings = SessionSettings(kept.within(most), self.startup_code, self.idle_timeout_seconds)
         self.current = CurrentSession(place, opening, settings, self.log, self._moved_in, self._notice)
         self.current.on_stored = self._comms.session_changed
-        self.data_folder = DataFolder(place, self.granted)
+        self.data_folder, self.network_access = DataFolder(place, self.granted), NetworkAccess(place.logger)
+        self._asking = Asking(self._questions, self.granted, lambda: self._running, lambda: self.current.runtime)
         self._remarks = HostRemarks(self.publish, self.current)
         self._introspection = Introspection(self.current, self._outputs, self.busy_with)
         self._in_cell = CommsInCell(self._waiting, self._comms, self._attribution, self.tell_status)
@@ -179,11 +187,14 @@ class WasmKernel(MessageLoop):
         runtime.on_question = partial(self._guest_questions.arrived, None, runtime.sandbox)
         self.granted.moved_in(runtime.live)
         self.data_folder.moved_in(runtime)
+        self.network_access.moved_in(runtime)
         runtime.live.on_wait = lambda waits: self._remarks.waits_for_files(self._running, waits)
         self.trust_outputs(self.granted.trusted)
         self.forget_widgets()
-        for line in self.current.place.news:  # for front ends that show what belongs to no cell
-            self._notice("display_data", render.aside(line))
+        if not self._comms.has_panel:  # for front ends that show what belongs to no cell
+            for told in self.current.place.announcements.waiting:
+                if told.good:
+                    self._notice("display_data", render.aside(told.full_text))
         if self.retention:
             self.loop.run_in_executor(None, self.magics.prune_at_start, dict(self.retention))
 
@@ -202,20 +213,11 @@ class WasmKernel(MessageLoop):
 
     async def require(self, grant: str, what: str, details: Sequence[str] = ()) -> None:
         """Return only if the running cell may do something beyond its session; ask the person if needed."""
-        run, runtime = self._running, self.current.runtime
-        alone = run is not None and run.cell.only_magics  # otherwise the guest is waiting for the answer to its magic
-        magic = runtime.sandbox.question if runtime is not None else None
+        await self._asking.require(grant, what, details)
 
-        def waits() -> bool:
-            here = self._running is run and run is not None and not run.cancelled.is_set()
-            return here and (alone or (runtime is not None and magic is not None and runtime.sandbox.question is magic))
-
-        person = None
-        if run is not None and run.allow_stdin and not run.silent:
-            person = Person(run.parent, run.ident, waits)
-        # No guest code runs in the meantime.
-        async with runtime.guest if alone and runtime is not None else contextlib.nullcontext():
-            await self.granted.require(grant, what, details, person)
+    async def ask_secret(self, prompt: str) -> str:
+        """What the person types into a field that does not show it; raises if nobody does."""
+        return await self._asking.secret(prompt)
 
     # ---- parts imported when first needed
 
@@ -310,14 +312,17 @@ class WasmKernel(MessageLoop):
         """Run a cell in the guest."""
         runtime = await self.ready(run.parent)
         await self.data_folder.check()
+        self.network_access.check()
         row = 0
         if run.counts:  # before it runs: after a crash, this tells which cell was lost
             row = self.current.history.add(run.number, run.code, runs=True)
+        if "memory" in self.current.place.maxima:
+            options["memory_most"] = int(self.current.place.maxima["memory"])
         async with runtime.guest:
             self._remarks.tell_notes(run)
             answers = partial(self._guest_questions.arrived, run, runtime.sandbox)
             shown = self._attribution.of(Request(run.parent, run.number, run.silent))
-            cell = Execution(run.code, run.number, shown, options, answers, run.silent, row)
+            cell = Execution(run.code, run.number, shown, options, answers, run.silent, row, self.has_begun)
             result = await runtime.execute(cell)
         self._leaving = asks_to_exit(result.reply)
         if result.outcome.state_lost:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
+import gc
 import logging
-import os
 import signal
 import threading
 import time
@@ -39,18 +38,6 @@ _AT_ONCE = (
 _NEEDS_THE_GUEST = ("execute_request", "complete_request", "inspect_request", "is_complete_request")
 _AT_REST = 2.0  # seconds after a request; a checkpoint is written by then
 _SUBSHELLS = ("create_subshell_request", "delete_subshell_request", "list_subshell_request")
-
-
-class CountingSession(Session):
-    """A `Session` whose message ids are unique across threads."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        self._numbers = itertools.count()
-        super().__init__(**kwargs)
-
-    @property
-    def msg_id(self) -> str:
-        return f"{self.session}_{os.getpid()}_{next(self._numbers)}"
 
 
 class MessageLoop(Kernel):
@@ -109,6 +96,7 @@ class MessageLoop(Kernel):
 
     def serve(self) -> None:
         """Answer requests until the kernel is shut down, or its starter is gone."""
+        gc.freeze()  # what is imported stays: no collection has to look at it, in the middle of a cell
         self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
         self.loop.add_reader(self.channels.shell.FD, self._read_shell)
@@ -151,6 +139,7 @@ class MessageLoop(Kernel):
 
     def about_to_answer(self) -> None:
         """A cell has ended: what arrived until now was not sent in answer to its reply."""
+        self.channels.iopub.send_gathered()
         self._read_shell()
         self._answered = time.monotonic()
 
@@ -178,10 +167,15 @@ class MessageLoop(Kernel):
         """One request: busy, its handler, idle. Every failure becomes a reply."""
         self.set_parent(idents, message, channel="shell")
         kind = message["header"]["msg_type"]
-        if kind == "execute_request":
-            # Its beginning is told once the guest has its code, or whatever else is waited for.
-            self.channels.iopub.gather()
-            self.loop.call_soon(self.channels.iopub.send_gathered)
+        with self.channels.iopub.gathering(self.loop) if kind == "execute_request" else contextlib.nullcontext():
+            await self._answer(idents, message, kind)
+
+    def has_begun(self) -> None:
+        """The guest has the code of a cell: there is time to tell the front ends. Called on any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(self.channels.iopub.send_gathered)
+
+    async def _answer(self, idents: Any, message: Message, kind: str) -> None:
         self.tell_status("busy", message)
         try:
             if message.pop("aborted", False):
@@ -205,6 +199,16 @@ class MessageLoop(Kernel):
         work = self.stays_busy() if status == "idle" else None
         if work is not None:  # answered during a cell
             self._publish_status("busy", "shell", work)
+
+    def _publish_status(self, status: str, channel: str, parent: Message | None = None) -> None:
+        self._publish_plain("status", {"execution_state": status}, parent or self.get_parent(channel))
+
+    def _publish_execute_input(self, code: str, parent: Message, execution_count: int) -> None:
+        self._publish_plain("execute_input", {"code": code, "execution_count": execution_count}, parent)
+
+    def _publish_plain(self, kind: str, content: Message, parent: Message) -> None:
+        wire, topic = self._wire, self._topic(kind)
+        self.channels.iopub.send_made(lambda: wire.serialize(wire.msg(kind, content, parent), topic))
 
     def next_cell(self) -> Message | None:
         """The first cell that waits for its turn."""
@@ -291,13 +295,7 @@ class MessageLoop(Kernel):
     def _welcome(self, topic: bytes) -> list[bytes]:
         """The frames of iopub_welcome: a client that gets it will miss nothing from then on."""
         content = {"subscription": topic.decode("utf-8", "replace")}
-        message = {
-            "header": self._wire.msg_header("iopub_welcome"),
-            "parent_header": {},
-            "metadata": {},
-            "content": content,
-        }
-        frames: list[bytes] = self._wire.serialize(message)
+        frames: list[bytes] = self._wire.serialize(self._wire.msg("iopub_welcome", content))
         return [topic, *frames] if topic else frames
 
     def publish(self, parent: Message, kind: str, content: Message, metadata: Any = None, buffers: Any = None) -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from wasm_kernel.host.disk import reserve
 from wasm_kernel.host.disk.locks import SessionLock, lock_session
 from wasm_kernel.host.image import image
 from wasm_kernel.kernel import notebook as notebooks
+from wasm_kernel.kernel.announcements import Announcement, Announcements
 from wasm_kernel.kernel.input_history import History
 from wasm_kernel.kernel.notices import Notice, mark_shown, unshown
 from wasm_kernel.model.administrator import Rules
 from wasm_kernel.model.policy import ExecutionPolicy
-from wasm_kernel.model.records import check_session_id
+from wasm_kernel.model.records import check_session_id, format_time
 from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.model.units import format_duration
 from wasm_kernel.sessions.catalog import create_session_folder, discard_session, prepared_root
@@ -42,6 +44,15 @@ TO_FREE_SPACE = (
 _DISK_FULL = (
     "The disk with your sessions is full, so checkpoints are not being kept: cells cannot be undone, and variables are "
     f"lost when the kernel ends. {TO_FREE_SPACE}. Checkpoints are taken again once there is room"
+)
+_NOT_WRITTEN = (
+    "The last checkpoint could not be written ({}), so that cell cannot be undone, and variables may be lost when the "
+    "kernel ends. The next cell's is tried again"
+)
+_QUOTA_SHORT = (
+    "Your snapshots use most of what the administrator allows. Soon new cells cannot be undone, and variables "
+    "will not survive the kernel. Delete old sessions with %prune or, in a terminal, old snapshots with "
+    "`wasm-kernel snapshots prune --max-per-session 1`"
 )
 _KEPT = "saved with an earlier version of the sandbox"
 _ON_OLDER_IMAGE = (
@@ -67,12 +78,10 @@ class NotebookSession:
     rules: Rules = field(default_factory=Rules)  # the administrator's
     maxima: dict[str, Any] = field(default_factory=dict)  # of limits: the rules', and the configuration's
     notebook: Path | None = None
-    notes: list[str] = field(default_factory=list)  # warnings, to show with the next cell
-    news: list[str] = field(default_factory=list)  # the same, when nothing is wrong
-    notices: list[Notice] = field(default_factory=list)  # the same, from the hub or the administrator
+    announcements: Announcements = field(default_factory=Announcements)  # what the person is to be told
     refused: str = ""  # why nothing may run here
     temporary: bool = False  # nobody can return to it: deleted at the end if it has no files
-    _told_of_full_disk: bool = False
+    _told_of_checkpoints: bool = False
 
     @property
     def folder(self) -> Path:
@@ -91,13 +100,14 @@ class NotebookSession:
         except OSError as e:
             raise SandboxError(_NO_ROOM) if reserve.is_full(e) else e from None
         if not had_room:
-            self._tell_of_full_disk()
+            self._tell_of_checkpoints(_DISK_FULL, "disk")
         if found.note:
-            self.notes.append(found.note)
+            self.announcements.warn(found.note)
         live = self._live(found.session_id, found.folder, img, found.lock)
         if self.temporary:
             return OpenedSession(live)
-        self.notices = unshown(self.root)  # a notebook has somebody to read them
+        for notice in unshown(self.root):  # a notebook has somebody to read them
+            self.announcements.add(self._announcement(notice))
         return self._resumed(live)
 
     def _resumed(self, live: LiveSession) -> OpenedSession:
@@ -108,7 +118,9 @@ class NotebookSession:
             self._tell_of_older_image(live, str(e))
             return OpenedSession(live)
         except (WasmKernelError, OSError) as e:
-            self.notes.append(f"The variables of the last run could not be restored: {e}. The interpreter is fresh.")
+            self.announcements.warn(
+                f"The variables of the last run could not be restored: {e}. The interpreter is fresh."
+            )
             return OpenedSession(live)
 
     def _tell_of_older_image(self, live: LiveSession, why: str) -> None:
@@ -124,7 +136,8 @@ class NotebookSession:
             where = f" Until then they are kept in snapshot {kept.snapshot_id[:8]}{by}."
         if live.cell_log.is_on_disk:  # nothing can replay it, and it ends with the first cell that is logged now
             where += " What the last cells did before their kernel was killed is lost."
-        self.news.append(f"Files are there, and the interpreter is fresh: {why}.{where}")
+        text = f"Files are there, and the interpreter is fresh: {why}.{where}"
+        self.announcements.add(Announcement("note", text, good=True))
 
     def tell_of_return(self, snapshot: Snapshot, history: History, *, older_image: bool) -> None:
         """One line for the first cell: what was restored, and how to start fresh."""
@@ -135,8 +148,10 @@ class NotebookSession:
             when = f"{snapshot.created_at.astimezone():%Y-%m-%d %H:%M:%S} by the clock of that time"
         # Killed before it could note the snapshot, the cell that led to that counts as unsaved.
         lost = history.unsaved(after=snapshot.metadata.get("number"))
+        values = {"at": format_time(snapshot.created_at), "cells": lost}
         if not lost:
-            self.news.append(f"Continued from {when}, with all variables. {fresh}")
+            text = f"Continued from {when}, with all variables."
+            self.announcements.add(Announcement("continued", text, fresh, good=True, values=values))
             return
         if len(lost) == 1:
             told = f"The kernel ended while cell [{lost[0]}] was running, {when}. "
@@ -146,27 +161,31 @@ class NotebookSession:
             told += (
                 f"Everything before cell [{lost[0]}] is restored; what cells [{lost[0]}] to [{lost[-1]}] did is lost."
             )
-        self.notes.append(f"{told} To start fresh: %session reset")
+        self.announcements.add(Announcement("lost", told, "To start fresh: %session reset", values=values))
 
-    def tell_of_full_disk(self, error: BaseException | None) -> None:
-        """A snapshot was written, or was not: if the disk is full, a line for the next cell. On the writer's thread."""
+    def tell_of_checkpoint(self, error: BaseException | None) -> None:
+        """A snapshot was written, or was not: then the person is told, once. On the writer's thread."""
         if isinstance(error, OSError) and reserve.is_full(error):
-            self._tell_of_full_disk()
-        elif error is None and self._told_of_full_disk:
-            self._told_of_full_disk = not reserve.has_room(self.root)
+            self._tell_of_checkpoints(_DISK_FULL, "disk")
+        elif isinstance(error, OSError):
+            self._tell_of_checkpoints(_NOT_WRITTEN.format(error), "other")
+        elif error is None and self._told_of_checkpoints:
+            self._told_of_checkpoints = not reserve.has_room(self.root)
 
-    def _tell_of_full_disk(self) -> None:
-        if not self._told_of_full_disk:
-            self._told_of_full_disk = True
-            self.notes.append(_DISK_FULL)
+    def tell_of_quota(self) -> None:
+        """Snapshots have nearly used up what the administrator allows. On any thread."""
+        self.announcements.add(Announcement("unstored", _QUOTA_SHORT, values={"why": "quota"}))
 
-    def told(self) -> list[str]:
-        """The warnings to show now; each is returned once."""
-        notes, self.notes = self.notes, []
-        notices, self.notices = self.notices, []
-        if notices:
-            mark_shown(self.root, notices)
-        return [*notes, *(notice.text for notice in notices)]
+    def _tell_of_checkpoints(self, text: str, why: str) -> None:
+        if not self._told_of_checkpoints:
+            self._told_of_checkpoints = True
+            self.announcements.add(Announcement("unstored", text, values={"why": why}))
+
+    def _announcement(self, notice: Notice) -> Announcement:
+        """What the hub or the administrator wants the person to know."""
+        values = {"due": notice.due, "sessions": len(notice.session_ids)}
+        shown = partial(mark_shown, self.root, [notice])
+        return Announcement("prune" if notice.due else "note", notice.text, values=values, on_told=shown)
 
     def _find(self) -> Opened:
         named = self.environ.get("WASM_KERNEL_SESSION", "")
@@ -203,7 +222,7 @@ class NotebookSession:
         self.check_other(session_id, now)
         lock = lock_session(self.root, session_id)
         live = self._move(Opened(session_id, self.root / session_id, lock), now)
-        live.note(grants={}, data_folder="")  # those were given to another notebook
+        live.note(grants={}, data_folder="", network=[])  # those were given to another notebook
         return self._resumed(live)
 
     def check_other(self, session_id: str, now: LiveSession) -> None:

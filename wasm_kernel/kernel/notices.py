@@ -24,7 +24,7 @@ from typing import Any
 
 from wasm_kernel.host.durable import write_file
 from wasm_kernel.model.names import STATE_FOLDER
-from wasm_kernel.model.records import is_session_id
+from wasm_kernel.model.records import BadRecord, format_time, is_session_id, parse_time
 
 _NOTICES, _SHOWN, _LOCK = "notices.json", "notices-shown.json", "notices.lock"
 _MAX_FILE = 1 << 20
@@ -37,11 +37,12 @@ _log = logging.getLogger("wasm_kernel")
 
 @dataclass(frozen=True)
 class Notice:
-    """Something a person should know, in one line, and the sessions it is about, if any."""
+    """Something a person should know, in one line, the sessions it is about, if any, and when they will be pruned."""
 
     id: str
     text: str
     session_ids: tuple[str, ...] = ()
+    due: str = ""
 
 
 def unshown(root: Path) -> list[Notice]:
@@ -85,7 +86,14 @@ def _notice(item: Any) -> Notice | None:
     line = " ".join("".join(c if _is_plain(c) else " " for c in text[: 2 * _MAX_TEXT]).split())
     about = item.get("session_ids")
     sessions = tuple(s for s in about if isinstance(s, str) and is_session_id(s)) if isinstance(about, list) else ()
-    return Notice(name, line[:_MAX_TEXT], sessions) if line else None
+    return Notice(name, line[:_MAX_TEXT], sessions, _time(item.get("due"))) if line else None
+
+
+def _time(text: Any) -> str:
+    """A time as records have it; empty if it is none."""
+    with contextlib.suppress(BadRecord):
+        return format_time(parse_time(text))
+    return ""
 
 
 def _matters(root: Path, notice: Notice) -> bool:

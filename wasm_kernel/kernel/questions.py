@@ -70,13 +70,13 @@ class Questions:
         self.guest_has_asked = True
         return await self._ask(person, marked(terminal.defused(prompt)), password=password)
 
-    async def ask_for_host(self, person: Person, prompt: str) -> str | None:
+    async def ask_for_host(self, person: Person, prompt: str, *, password: bool = False) -> str | None:
         """What the person typed for the host; None: the cell has stopped waiting, or another question is open."""
         if self.host_asks:
             return None
         self._asked_by_host, self._unanswered_in = person, person.request["header"]["msg_id"]
         try:
-            answer = await self._ask(person, prompt, password=False)
+            answer = await self._ask(person, prompt, password=password)
             if answer is not None:
                 self._unanswered_in = ""
             return answer

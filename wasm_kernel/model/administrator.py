@@ -14,8 +14,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from wasm_kernel.errors import ConfigurationError, NotAllowed
-from wasm_kernel.model import limits
+from wasm_kernel.model import limits, network_grants
 from wasm_kernel.model.grants import GRANTS
+from wasm_kernel.model.network_grants import HostGrant
 from wasm_kernel.model.units import parse_size
 
 
@@ -33,6 +34,7 @@ class Rules:
         trust: Whether outputs may be shown unsealed, by a grant or by the configuration.
         grants: The only grants that may be given to notebooks, by the names of `grants.GRANTS`; None: all of them.
         data_folders: The only folders that notebooks may see at /data, and what is in them; None: their own.
+        network: The only hosts that may be granted to guests; None: any. Empty: none at all.
         user_configuration: Whether the user's own configuration files are read.
         image: The key of the only image that may be used or built; empty: any.
         image_cache: The folder of the image that all users share; empty: each has a cache.
@@ -49,6 +51,7 @@ class Rules:
     trust: bool = True
     grants: frozenset[str] | None = None
     data_folders: frozenset[str] | None = None
+    network: frozenset[HostGrant] | None = None
     user_configuration: bool = True
     image: str = ""
     image_cache: str = ""
@@ -115,6 +118,14 @@ def _folders(value: Any) -> frozenset[str]:
     return frozenset(map(_folder, value))
 
 
+def _network(value: Any) -> frozenset[HostGrant]:
+    if value is False:
+        return frozenset()
+    if not isinstance(value, list) or not all(isinstance(host, str) for host in value):
+        raise ConfigurationError(f'it is {value!r}; write false, or a list of hosts, such as ["*.wikipedia.org"]')
+    return network_grants.parse_all(value)
+
+
 def _absolute_folder(value: Any) -> str:
     found = _folder(value)
     if found.startswith("~"):
@@ -131,6 +142,7 @@ _RULES: dict[str, Callable[[Any], Any]] = {
     "trust": _yes_or_no,
     "grants": _grants,
     "data_folders": _folders,
+    "network": _network,
     "user_configuration": _yes_or_no,
     "image": _key,
     "image_cache": _absolute_folder,
@@ -213,8 +225,8 @@ def _stricter(one: Rules, other: Rules) -> Rules:
                 other.sources[name], f"{name} is {value!r}, but {one.sources[name]} says {before!r}; remove one of them"
             )
         if isinstance(value, frozenset) and isinstance(before, frozenset):
-            value &= before
-        if name not in one.sources or value < before:
+            value = network_grants.common(value, before) if name == "network" else value & before
+        if name not in one.sources or (value != before if isinstance(value, frozenset) else value < before):
             sources[name] = other.sources[name]
             if name in limits.LIMITS:
                 maxima[name] = value

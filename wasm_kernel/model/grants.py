@@ -29,6 +29,7 @@ GRANTS: Mapping[str, str] = {
     "add": "copy files from the notebook's folder into the session",
     "mount": "read the notebook's folder, or one that the administrator shares, at /data",
     "list": "read the list of your other sessions",
+    "network": "connect to the hosts that you allowed",
 }
 """Every grant, and what a session's cells may do with it. A command that reaches further needs a line here."""
 
@@ -36,8 +37,10 @@ VERBS: Mapping[str, str | None] = {
     "prune": "prune",  # with --yes; and "list" for what a dry run hands to the code
     "pip": None,
     "session add": "add",
+    "session allow": "network",  # a host that it does not have; listing needs nothing
     "session attach": "attach",
     "session delete": "delete",  # of another session
+    "session deny": None,
     "session diff": None,
     "session download": None,
     "session export": "export",
@@ -56,6 +59,7 @@ VERBS: Mapping[str, str | None] = {
     "session reset": None,
     "session restore": None,
     "session revoke": None,
+    "session secret": None,  # the person types it, or does not
     "session snapshot": None,
     "session snapshots": None,
     "session trust": "trust",  # on; off needs nothing
@@ -63,6 +67,9 @@ VERBS: Mapping[str, str | None] = {
     "session watch": None,
 }
 """The grant each of the host's magics needs when it reaches beyond its session; None: it never does."""
+
+EACH_TIME = frozenset({"network"})
+"""Grants that are asked for every time: what is allowed is kept by name, elsewhere."""
 
 OURS = "[wasm-kernel]"  # the host's own questions begin with this
 USUAL_WORD = "yes"

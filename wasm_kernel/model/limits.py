@@ -40,8 +40,13 @@ LIMITS = {
     "file": _Limit(("max_file_bytes",), "size", "any single file"),
     "files": _Limit(("max_files",), "count", "number of files and folders"),
     "open": _Limit(("max_open_files",), "count", "files open at once"),
+    "connections": _Limit(("network_connections",), "count", "network connections open at once"),
+    "transfer": _Limit(("network_cell_bytes",), "size", "what one cell sends and receives over the network"),
+    "traffic": _Limit(("network_session_bytes",), "size", "what the session sends and receives in all"),
+    "connect": _Limit(("network_connect_seconds",), "time", "time to connect to a host"),
     "output": _Limit(("stdout_max_bytes", "stderr_max_bytes"), "size", "text printed by one cell"),
     "display": _Limit(("display_max_bytes",), "size", "figures, tables and widgets of one cell"),
+    "workers": _Limit(("workers",), "count", "workers of process pools and joblib"),
 }
 
 _DEFAULTS = ExecutionPolicy()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.model import network_grants
 from wasm_kernel.model.units import format_size
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
@@ -16,6 +18,11 @@ MAX_MEMORY_BYTES = 4 * GiB  # a 32-bit address space
 MIN_MEMORY_BYTES = 320 * MiB  # the base memory with the scientific stack, and room to work
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Range(NamedTuple):
@@ -40,6 +47,11 @@ RANGES: Mapping[str, Range] = {
     "max_files": Range(1, 2**31 - 1),
     # wasmtime itself and the mounts need a few descriptors; the interposer's table ends at 1000.
     "max_open_files": Range(8, 1000),
+    "workers": Range(0, 1024),
+    "network_connections": Range(0, 500),
+    "network_cell_bytes": Range(0, 2**60),
+    "network_session_bytes": Range(0, 2**60),
+    "network_connect_seconds": Range(0.1, 600, whole=False),
 }
 
 
@@ -69,6 +81,16 @@ class ExecutionPolicy:
         max_file_bytes: Size of any single file the guest writes (EFBIG). Files put there by the host may be larger.
         max_files: Files, folders and links under `/app` and `/tmp` together. Past it creating one fails with ENOSPC.
         max_open_files: Descriptors the guest holds at once (EMFILE).
+        workers: Copies of the guest that work at the same time for process pools and joblib in one `execute`, and
+            not more than the machine has processors. 0: their tasks run one after the other in the guest itself.
+            They have no limits of their own: memory, output, files, fuel and the CPU time of one timeout are for the
+            guest and all its workers together.
+        network: The hosts that the guest may connect to without asking anybody, such as ``api.github.com``,
+            ``*.data.gov.uk`` or ``10.1.2.3:5432``; ports 80 and 443 unless said. Empty: none.
+        network_connections: Connections open at once.
+        network_cell_bytes: Bytes sent and received by one `execute`, together. Past it sockets raise OSError.
+        network_session_bytes: The same for all executions together; of a session, also in earlier processes.
+        network_connect_seconds: Time to look up a name and connect to it, and again to agree on encryption.
         interrupt_grace_seconds: How long C code may take to return to Python after an interrupt or a time limit,
             before it is stopped by force and the guest's memory is restored to what it was before the execute.
         env: The guest's environment variables, on top of the few the runtime needs. Nothing of the host's
@@ -85,6 +107,12 @@ class ExecutionPolicy:
     max_file_bytes: int = 2 * GiB
     max_files: int = 100_000
     max_open_files: int = 256
+    workers: int = field(default_factory=processors)
+    network: Sequence[str] = ()
+    network_connections: int = 64
+    network_cell_bytes: int = 1 * GiB
+    network_session_bytes: int = 20 * GiB
+    network_connect_seconds: float = 30.0
     interrupt_grace_seconds: float = 5.0
     env: Mapping[str, str] = field(default_factory=dict)
 
@@ -92,6 +120,7 @@ class ExecutionPolicy:
         for name, range_ in RANGES.items():
             _check(name, getattr(self, name), range_)
         object.__setattr__(self, "env", _checked_env(self.env))
+        object.__setattr__(self, "network", _checked_network(self.network))
 
     def __hash__(self) -> int:
         return hash((self.memory_bytes, self.timeout_seconds, tuple(sorted(self.env.items()))))
@@ -112,6 +141,12 @@ def _check(name: str, value: Any, allowed: Range) -> None:
 def _readable(name: str, value: Any) -> str:
     size = name.endswith("_bytes") and type(value) is int and abs(value) >= 1024
     return f"{value!r} ({format_size(value)})" if size else repr(value)
+
+
+def _checked_network(hosts: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(hosts, str) or not isinstance(hosts, Sequence) or not all(isinstance(host, str) for host in hosts):
+        raise ConfigurationError(f"network is {hosts!r}; it must be a list of hosts, such as ['api.github.com']")
+    return tuple(str(grant) for grant in sorted(network_grants.parse_all(hosts)))
 
 
 def _checked_env(env: Mapping[str, str]) -> dict[str, str]:

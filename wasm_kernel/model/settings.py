@@ -57,6 +57,10 @@ def session_limits(ruled: Mapping[str, float], configured: Mapping[str, object])
         asked = limits.changed(ExecutionPolicy(), wanted)
     except ConfigurationError as e:
         return replace(nothing, problem=_problem("limits", e))
+    try:
+        asked = replace(asked, network=_hosts(configured.get("network")))
+    except ConfigurationError as e:
+        return replace(nothing, problem=_problem("network", e))
     policy = limits.bounded(asked, maxima)
     notes = (_lowered(name, wanted[name], policy) for name in wanted if _differ(name, asked, policy))
     return SessionLimits(policy, maxima, notes=tuple(notes))
@@ -68,6 +72,14 @@ def _values(setting: object) -> Mapping[str, object]:
     if not isinstance(setting, Mapping):
         raise ConfigurationError(f"it is {setting!r}; write a dictionary, such as {{'memory': '2G', 'timeout': '10m'}}")
     return setting
+
+
+def _hosts(setting: object) -> list[str]:
+    if setting is None:
+        return []
+    if not isinstance(setting, list | tuple):
+        raise ConfigurationError(f"it is {setting!r}; write a list of hosts, such as ['api.github.com']")
+    return [str(host) for host in setting]
 
 
 def _problem(setting: str, error: ConfigurationError) -> str:

@@ -51,6 +51,11 @@ class TimelineRow:
     label: str = ""
     state: State = "past"
 
+    @property
+    def key(self) -> tuple[int | None, float | None]:
+        """What tells the runs of a session's cells apart, also when their checkpoints are gone."""
+        return self.number, self.seconds
+
 
 def timeline_rows(known: Sequence[Snapshot], behind: Iterable[str], last: Snapshot | None) -> list[TimelineRow]:
     """Rows for snapshots, newest first as they are. ``behind``: those that led to ``last``, where the session is."""

@@ -30,7 +30,7 @@ _LOGGED_PAUSE, _LOGGED_MOST_WAIT = 1.0, 60.0  # the same for one whose cell is i
 _SYNC_EVERY = 1.0  # seconds, while cells are logged and not written
 _MOST_WAITING = 32 << 20  # bytes of the log: as much is held to undo what was changed since a capture
 _FEWEST = 2  # checkpoints that stay however large they are
-_PATIENCE = 60.0  # seconds that cells wait until less is held for captures that are not written
+_PATIENCE = 10.0  # seconds that a cell waits until less is held, or logged, for captures that are not written
 
 
 class Collector:
@@ -130,11 +130,7 @@ class Checkpoints:
             pending.metadata = {**pending.metadata, **self.rules.marks}
         with self._guard:
             self._queue.append(pending)
-            while len(self._queue) > self.rules.count and self._queue[0].may_go:
-                # The oldest would be deleted as soon as it is written: the next one takes over its changes.
-                oldest = self._queue.popleft()
-                self._queue[0].guest.memory.take_over(oldest.guest.memory)
-                oldest.written.set_exception(SandboxClosed("other cells followed too quickly"))
+            self._merge_oldest(self.rules.count)  # more would be deleted as soon as they are written
             waited = time.monotonic() - self._queue[0].since
         if self._timer is not None:
             self._timer.cancel()
@@ -146,6 +142,17 @@ class Checkpoints:
         else:
             self._flush()
         return pending
+
+    def merge_waiting(self) -> None:
+        """Write one checkpoint instead of all that wait: too much is held for them. What each changed is in it."""
+        with self._guard:
+            self._merge_oldest(1)
+
+    def _merge_oldest(self, most: int) -> None:
+        while len(self._queue) > most and self._queue[0].may_go:
+            oldest = self._queue.popleft()
+            self._queue[0].guest.memory.take_over(oldest.guest.memory)
+            oldest.written.set_exception(SandboxClosed("other cells followed too quickly"))
 
     def _sync(self, log: CellLog) -> None:
         """Let a power cut take no more than about a second of what is only logged."""

@@ -27,6 +27,7 @@ class Execution:
         options: The guest's fields of an execute request.
         on_question: Called on the loop when the guest wants a line of input, or one of the host's magics.
         silent: No checkpoint is taken, and the output of background tasks is not attributed to it.
+        on_begin: Called on the sandbox's thread when the guest has its code, and the host has time.
         serial: A number that grows from cell to cell, for `SessionRuntime.on_saved`; 0: nobody wants to know.
     """
 
@@ -37,6 +38,7 @@ class Execution:
     on_question: OnQuestion | None = None
     silent: bool = False
     serial: int = 0
+    on_begin: Callable[[], None] | None = None
 
 
 class GuestAccess:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-from wasm_kernel.host.runtime.memory import CHUNK, CapturedMemory, Part, Span
+from wasm_kernel.host.runtime.memory import CHUNK, CapturedMemory, Part, PendingPages, Span
 from wasm_kernel.host.store.chunks import Transaction
 from wasm_kernel.model.snapshots import BASE, PAGES
 
@@ -14,10 +14,11 @@ _ALL_BASE = (BASE,) * PAGES
 _PORTION = 8 << 20  # bytes of memory that are read before they are stored
 
 
-def portions(parts: list[Part], count: int) -> Iterator[list[Part]]:
+def portions(parts: Mapping[int, PendingPages], count: int) -> Iterator[list[Part]]:
     """Batches small enough that little is read and not yet stored."""
-    for start in range(0, len(parts), count):
-        yield parts[start : start + count]
+    items = sorted(parts.items(), key=lambda part: id(part[1]))  # each reader's together
+    for start in range(0, len(items), count):
+        yield items[start : start + count]
 
 
 def put(take: Transaction, parts: list[Part], pages: int) -> Iterator[tuple[int, bytes | None]]:

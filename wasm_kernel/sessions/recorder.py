@@ -18,7 +18,7 @@ from wasm_kernel.host.durable import sync_tree
 from wasm_kernel.host.files.saved_tree import SavedTree
 from wasm_kernel.host.image import older_images
 from wasm_kernel.host.image.image import Image
-from wasm_kernel.host.runtime.instance import AtRest
+from wasm_kernel.host.runtime.instance_parts import AtRest
 from wasm_kernel.host.runtime.memory import CapturedMemory, GuestMemory
 from wasm_kernel.host.runtime.sandbox import Captured, Sandbox
 from wasm_kernel.host.store import manifests, memory_files
@@ -89,18 +89,20 @@ class Recorder:
 
     def begin_capture(self) -> bool:
         """Whether the capture that begins now has to be complete. `captured` must follow, or the next one has to be."""
-        everything = self._needs_everything()
+        everything = self._needs_everything() or not self._last_is_there()
         self._begun = True
         return everything
 
     def _needs_everything(self) -> bool:
         moved = self._image_key != self._sandbox.image.key
-        return self._all or self._begun or moved or not self._last_is_there() or not self._is_stored()
+        return self._all or self._begun or moved or not self._is_stored()
 
     def capture_at_once(self) -> Captured | None:
         """Capture the guest right after a cell, if that takes no time: without going to the sandbox's thread."""
         if self.files is None or len(self.files) > _FEW_FILES or self._needs_everything():
             return None
+        if self.last is not None and not manifests.exists(self.store.folder, self._session_id, self.last.snapshot_id):
+            return None  # whether it is whole is seen when this is written
         guest = self._sandbox.capture_at_once(self._split, self.files_differ)
         if guest is not None:
             self.captured(guest.memory, files=False)
@@ -139,8 +141,8 @@ class Recorder:
             self._all = self._from_file = False
             self._image_key = self._sandbox.image.key
             self._split.clear()
-        self._split.difference_update(number for number, _ in memory.whole)
-        self._split.update(page // PAGES for page, _ in memory.pages)
+        self._split.difference_update(memory.whole)
+        self._split.update(page // PAGES for page in memory.pages)
 
     def expect_files(self) -> None:
         """The files will be saved with the next write."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.errors import SandboxBusy, WasmKernelError
 from wasm_kernel.host.runtime.output_buffer import OnEvent
-from wasm_kernel.host.runtime.sandbox import Captured, OnLog, Sandbox, TurnDelta
+from wasm_kernel.host.runtime.sandbox import Captured, Sandbox, TurnDelta
 from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.snapshot_retention import CheckpointRules
 from wasm_kernel.model.snapshots import Manifest, Snapshot, Variables
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from wasm_kernel.sessions.checkpoints import Checkpoints, Collector, Pending
 
 _CLOSE_PATIENCE = 2.0  # seconds that closing a session waits for a request to the guest to end
-_MOST_HELD = 512 << 20  # bytes of memory as it was, for captures that are not written yet
+_MUCH_HELD, _MOST_HELD = 512 << 20, 4 << 30  # bytes of memory as it was, for captures that are not written yet
+_MOST_LOGGED = 2 << 30  # bytes of the log, beyond which cells wait until it is folded
 _COLLECT_EVERY = 100  # deleted checkpoints
 _STARTUP_OPTIONS = {"silent": False, "store_history": False, "user_expressions": {}, "allow_stdin": False}
 
@@ -56,6 +57,7 @@ class SessionRuntime(GuestAccess):
         touched: Whether the guest got any request since the session was opened.
         background: The guest's asyncio tasks.
         on_background_event: Gets the output of background tasks: the last cell's `on_event`.
+        on_finished: Called on the loop with the serial of each cell that ran, and what its checkpoint says of it.
         on_saved: Called on a thread with the serial of the last cell whose effects are in a snapshot now.
         on_quota_short: Called on a thread when snapshots have nearly used up what the administrator allows.
         on_written: Called on the writer's thread after each snapshot, with the error if it could not be written.
@@ -80,6 +82,7 @@ class SessionRuntime(GuestAccess):
         self.background = BackgroundTasks(self._loop, lambda: self.sandbox, self._background_turn)
         self.running, self.moment, self._log_failed = False, 0, False
         self.on_background_event: OnEvent = lambda event: None
+        self.on_finished: Callable[[int, dict[str, Any]], None] = lambda serial, metadata: None
         self.on_saved: Callable[[int], None] = lambda serial: None
         self.on_quota_short: Callable[[], None] = lambda: None
         self.on_written: Callable[[BaseException | None], None] = lambda error: None
@@ -145,8 +148,9 @@ class SessionRuntime(GuestAccess):
             if not execution.silent:
                 self.on_background_event = execution.on_event
             checkpoint = self.rules.on and not execution.silent
-            log = partial(self._log_cell, execution) if checkpoint else None
-            result = await self._run(execution.code, execution.on_event, options, execution.on_question, log)
+            more: dict[str, Any] = {"on_event": execution.on_event, "options": options}
+            more |= {"log": partial(self._log_cell, execution) if checkpoint else None, "on_begin": execution.on_begin}
+            result = await self._run(execution.code, execution.on_question, **more)
         finally:
             self.running = False
             self.background.schedule()
@@ -175,15 +179,11 @@ class SessionRuntime(GuestAccess):
         if self.rules.on and self.live.has_files and self.live.recorder.last is None:
             self._save_beginning()  # there are files already: lets the first cell be undone, too
         if self._startup_code:
-            await self._run(self._startup_code, on_event, _STARTUP_OPTIONS, None, None)
+            await self._run(self._startup_code, on_event=on_event, options=_STARTUP_OPTIONS)
 
-    async def _run(
-        self, code: str, on_event: OnEvent, options: dict[str, Any], on_question: OnQuestion | None, log: OnLog | None
-    ) -> SandboxResult:
-        result: SandboxResult = await self.in_guest(
-            lambda sandbox, deliver: sandbox.begin_execute(code, deliver, on_event=on_event, options=options, log=log),
-            on_question,
-        )
+    async def _run(self, code: str, on_question: OnQuestion | None = None, **more: Any) -> SandboxResult:
+        begin: Any = lambda sandbox, deliver: sandbox.begin_execute(code, deliver, **more)  # noqa: E731
+        result: SandboxResult = await self.in_guest(begin, on_question)
         return result
 
     async def _background_turn(self) -> None:
@@ -201,7 +201,8 @@ class SessionRuntime(GuestAccess):
         if self._checkpoints is None:
             from wasm_kernel.sessions.checkpoints import Checkpoints, Collector
 
-            collector = self._collector or Collector(self.live.root, _COLLECT_EVERY, self.rules.max_bytes, self._log)
+            most = self.rules.max_bytes // 4
+            collector = self._collector or Collector(self.live.root, _COLLECT_EVERY, most, self._log)
             self._checkpoints = Checkpoints(self.rules, collector, self._loop, self._log)
         return self._checkpoints
 
@@ -213,12 +214,17 @@ class SessionRuntime(GuestAccess):
 
     async def save_cell(self) -> None:
         """Capture the checkpoint of the cell that has run while the guest is idle; it is written in the background."""
-        unsaved, self._unsaved = self._unsaved, None
-        if unsaved is not None:
-            async with self.guest:
+        if self._unsaved is None:
+            return
+        async with self.guest:
+            unsaved, self._unsaved = self._unsaved, None
+            if unsaved is not None:  # otherwise it was undone while this waited
+                self.on_finished(self._serial, unsaved.metadata)
                 with contextlib.suppress(WasmKernelError):  # the guest cannot be captured: the last checkpoint stays
                     await self._save_cell(unsaved)
-                    if self.sandbox.held_bytes > _MOST_HELD:  # cells change more than can be written meanwhile
+                    if self.sandbox.held_bytes > _MUCH_HELD:  # cells change more than can be written meanwhile
+                        self.checkpoints.merge_waiting()
+                    if self.sandbox.held_bytes > _MOST_HELD or self.live.cell_log.size > _MOST_LOGGED:
                         await self.checkpoints.caught_up()
             self._quota.after_checkpoint()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +16,7 @@ from wasm_kernel.host.image import image
 from wasm_kernel.host.runtime.sandbox import Sandbox
 from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.policy import ExecutionPolicy
+from wasm_kernel.sessions.host_tools import HostTools, Tool
 from wasm_kernel.sessions.log import SandboxLogger
 
 DEFAULT_WORKSPACE = Path("workspace")
@@ -37,8 +38,9 @@ class BaseSandbox:
         workspace: The host folder the guest sees as `/app`.
     """
 
-    def __init__(self, sandbox: Sandbox, logger: SandboxLogger) -> None:
+    def __init__(self, sandbox: Sandbox, logger: SandboxLogger, tools: HostTools | None = None) -> None:
         self._sandbox = sandbox
+        self._tools = tools
         self._logger = logger
 
     @property
@@ -75,7 +77,14 @@ class BaseSandbox:
         Errors in the code are never raised here: look at `success`, `outcome` and `error` of the result.
         """
         self._logger.info("execution.start", code_bytes=len(code) if isinstance(code, str) else None)
-        result = self._sandbox.execute(code, on_event=on_event, on_input=on_input)
+        tools = self._tools
+        result = self._sandbox.execute(
+            code,
+            on_event=on_event,
+            on_input=on_input,
+            on_magic=tools.answer if tools is not None else None,
+            options={"tools": tools.begin()} if tools is not None else None,
+        )
         self._logger.info(
             "execution.complete",
             outcome=result.outcome.kind.value,
@@ -130,8 +139,13 @@ def create_sandbox(
     policy: ExecutionPolicy | None = None,
     workspace: Path | str = DEFAULT_WORKSPACE,
     logger: SandboxLogger | None = None,
+    *,
+    tools: Mapping[str, Tool] | None = None,
 ) -> BaseSandbox:
     """Create a sandbox over a workspace folder, which is created if it does not exist.
+
+    ``tools``: functions of yours that the code in it may call by these names, with JSON-like values, which are checked
+    against the functions' annotations; `ToolError` is how they refuse. docs/agents.md has the limits.
 
     The first time on a machine this builds the image, which takes a few minutes and shows its progress; run
     `wasm-kernel install` beforehand to choose the moment. Afterwards a sandbox is ready in milliseconds.
@@ -143,7 +157,8 @@ def create_sandbox(
     policy = administrator.permitted(policy)
     folder = prepared(workspace)
     img = ready_image(metered=policy.fuel_budget is not None)
-    return BaseSandbox(Sandbox(img, folder, policy), logger or SandboxLogger())
+    checked = HostTools.of(tools)  # before anything is made
+    return BaseSandbox(Sandbox(img, folder, policy), logger or SandboxLogger(), checked)
 
 
 def check_runtime(runtime: RuntimeType | str) -> None:

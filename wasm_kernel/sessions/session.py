@@ -18,6 +18,8 @@ from wasm_kernel.host.disk import packages
 from wasm_kernel.host.disk.locks import SessionLock
 from wasm_kernel.host.disk.records import RecordKeeper, read_record
 from wasm_kernel.host.image import image
+from wasm_kernel.host.network.connection import Connection
+from wasm_kernel.host.network.connection_log import ConnectionLog, line_of
 from wasm_kernel.host.runtime.sandbox import Sandbox
 from wasm_kernel.host.store.cell_log import LOGS, CellLog
 from wasm_kernel.model import limits
@@ -59,6 +61,10 @@ class LiveSession:
         self.session_id, self.folder, self.policy = session_id, folder, policy
         self.sandbox = Sandbox(img, folder, policy, packages.prepare(folder.parent, session_id), in_session=True)
         self._image, self._lock = img, lock
+        self._connections = ConnectionLog(self.root / STATE_FOLDER / "history" / session_id)
+        self.sandbox.network.traffic.session = self._connections.session_bytes()
+        self.sandbox.network.listeners.append(self._connection_ended)
+        self.on_connection: Callable[[dict[str, Any]], None] = lambda line: None
         self._tell_limits()
         self._keeper = RecordKeeper(folder)
         self._handles = 0
@@ -140,6 +146,12 @@ class LiveSession:
             last = self._handles <= 0
         if last:
             self.close()
+
+    def _connection_ended(self, connection: Connection) -> None:
+        """Write down a connection of the guest's. On the sandbox's thread."""
+        line = line_of(connection, self.sandbox.network.traffic.session)
+        self._connections.add(line)
+        self.on_connection(line)
 
     def close(self) -> None:
         """Stop the sandbox and let others use the session."""

@@ -94,6 +94,26 @@ def get_session_sandbox(
 def _open(
     root: Path, session_id: str, policy: ExecutionPolicy | None, logger: SandboxLogger, wait: float, resume: bool
 ) -> LiveSession:
+    live = open_live(root, session_id, policy, logger, wait=wait)
+    if resume:
+        try:
+            open_from_snapshot(live)
+        except BaseException:
+            live.close()
+            raise
+    return entered(root, live)
+
+
+def open_live(
+    root: Path,
+    session_id: str,
+    policy: ExecutionPolicy | None,
+    logger: SandboxLogger,
+    *,
+    wait: float = 0.0,
+    new: bool = False,
+) -> LiveSession:
+    """A session with a fresh interpreter over its folder, which is made if need be; ``new``: it has to be made."""
     policy = administrator.permitted(policy or ExecutionPolicy())
     img = ready_image(metered=policy.fuel_budget is not None)
     lock = lock_session(root, session_id, wait)
@@ -103,14 +123,9 @@ def _open(
             raise ConfigurationError(f"session {session_id} is a link, not a folder; remove it")
         if not folder.is_dir():
             folder = make_session_folder(root, session_id, {}, logger)
-        live = LiveSession(session_id, folder, img, policy, lock)
+        elif new:
+            raise ConfigurationError(f"there is a session {session_id} already; open_session() opens it")
+        return LiveSession(session_id, folder, img, policy, lock)
     except BaseException:
         lock.release()
         raise
-    if resume:
-        try:
-            open_from_snapshot(live)
-        except BaseException:
-            live.close()
-            raise
-    return entered(root, live)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -19,10 +20,15 @@ _MOST_FILES = 100  # as many as a person will read
 
 
 class Timeline:
-    """The snapshots of the session that a runtime works in. Its coroutines run on the runtime's loop."""
+    """The snapshots of the session that a runtime works in. Its coroutines run on the runtime's loop.
+
+    Attributes:
+        on_moved: Called on a thread with the rows, after the session was moved to another moment.
+    """
 
     def __init__(self, runtime: SessionRuntime, log: logging.Logger) -> None:
         self._runtime, self._log = runtime, log
+        self.on_moved: Callable[[list[TimelineRow]], None] = lambda rows: None
         self._undone: list[str] = []
         self._undone_at = -1  # the moment at which these can be redone
 
@@ -99,10 +105,15 @@ class Timeline:
             gone -= {*files.added, *files.changed}
         return sorted(gone)[:_MOST_FILES]
 
-    async def restore(self, snapshot: Snapshot) -> None:
-        """Move to a snapshot: memory, files, execution count."""
+    async def restore(self, snapshot: Snapshot, *, decided_at: int | None = None) -> None:
+        """Move to a snapshot: memory, files, execution count.
+
+        ``decided_at``: the runtime's moment then. If a cell has run since, this is refused: it would be lost unseen.
+        """
         runtime = self._runtime
         async with runtime.guest:
+            if decided_at not in (None, runtime.moment):
+                raise ConfigurationError("a cell has run meanwhile; look at where the session is now, and try again")
             await self.settled()
             manifest = await asyncio.to_thread(self.read, snapshot)
             await asyncio.to_thread(runtime.live.recorder.restore, manifest)
@@ -116,6 +127,7 @@ class Timeline:
             self._runtime.checkpoints.thin_out(recorder, recorder.mark(manifest))
         except (WasmKernelError, OSError) as e:
             self._log.warning("the session's position could not be saved: %s", e)
+        self.on_moved(self.rows())
 
     async def before(self, cells: int) -> Snapshot:
         """The moment before the last N cells."""
@@ -123,8 +135,9 @@ class Timeline:
 
     async def undo(self, cells: int) -> Snapshot:
         """Undo the last N cells."""
+        moment = self._runtime.moment
         there, left = await self._way_back(cells)
-        await self._restore_with([*self._redoable, *left], there)
+        await self._restore_with([*self._redoable, *left], there, moment)
         return there
 
     async def _way_back(self, cells: int) -> tuple[Snapshot, list[str]]:
@@ -146,8 +159,9 @@ class Timeline:
         redoable = self._redoable
         if not redoable:
             raise ConfigurationError("there is nothing to redo: nothing was undone, or a cell has run since")
+        moment = self._runtime.moment
         snapshot = self.find(redoable[-1])
-        await self._restore_with(redoable[:-1], snapshot)
+        await self._restore_with(redoable[:-1], snapshot, moment)
         return snapshot
 
     @property
@@ -159,8 +173,8 @@ class Timeline:
     def _redoable(self) -> list[str]:
         return self._undone if self._undone_at == self._runtime.moment else []
 
-    async def _restore_with(self, undone: list[str], snapshot: Snapshot) -> None:
-        await self.restore(snapshot)
+    async def _restore_with(self, undone: list[str], snapshot: Snapshot, decided_at: int) -> None:
+        await self.restore(snapshot, decided_at=decided_at)
         self._undone, self._undone_at = undone, self._runtime.moment
 
 

@@ -131,10 +131,32 @@ def test_functions_are_laid_over_and_call_what_was_there(
         ("np.delete(x, [2**32])", "IndexError"),
         ("np.insert(x, [2**32], 1)", "IndexError"),
         ("np.take_along_axis(x, np.array([2**32]), 0)", "IndexError"),
+        ("x.flat[[2**32]] = 1", "IndexError"),
+        ("x.flat[np.array([0, 2**32])] = 1", "IndexError"),
+        ("pd.array([1, 2])[np.array([0, 2**32])]", "IndexError"),
+        ("pd.array([1, 2])[[2**32]]", "IndexError"),
+        ("pd.array([1, 2])[pd.array([0, 2**32])]", "IndexError"),
+        ("pd.array([1, 2])[np.array([2**32], 'u8')]", "IndexError"),
+        ("pd.array([1, 2])[np.array([0, 2**32])] = 9", "IndexError"),
+        ("pd.Categorical(['a', 'b'])[[2**32]]", "IndexError"),
+        ("pd.date_range('2020', periods=3)[np.array([2**32])]", "IndexError"),
+        ("pd.interval_range(0, 5)[np.array([2**32])]", "IndexError"),
+        ("pd.Series(x).iloc[np.array([2**32], 'u8')]", "IndexError"),
+        ("np.strings.expandtabs(np.array(['a']), 2**32 + 2)", "OverflowError"),
+        ("np.strings.multiply(np.array(['ab'], 'T'), np.array([2**32 + 1]))", "MemoryError"),
+        ("scipy.sparse.lil_array(np.eye(3))[[0], [2**32]]", "IndexError"),
+        ("scipy.sparse.lil_array(np.eye(3))[[0], [2**32]] = 1", "IndexError"),
+        ("ndimage.map_coordinates(x * 1.0, [[2**32]], order=1, mode='nearest')", "ValueError"),
+        ("ndimage.map_coordinates(x * 1.0, [[np.nan, -2**32]], order=1, mode='mirror')", "ValueError"),
+        ("ndimage.shift(x * 1.0, 2**32, mode='wrap')", "ValueError"),
+        ("ndimage.affine_transform(np.eye(3), np.eye(2), offset=2**32, mode='wrap')", "ValueError"),
+        ("ndimage.affine_transform(x * 1.0, [2**31], mode='wrap')", "ValueError"),
+        ("ndimage.value_indices(np.array([1, 2**32 + 1]))", "MemoryError"),
     ],
 )
 def test_a_position_or_count_that_does_not_fit_raises(shared_sandbox: BaseSandbox, code: str, error: str) -> None:
-    result = shared_sandbox.execute(f"import numpy as np, pandas as pd\nx = np.arange(5)\n{code}")
+    setup = "import numpy as np, pandas as pd, scipy.sparse\nfrom scipy import ndimage\nx = np.arange(5)"
+    result = shared_sandbox.execute(f"{setup}\n{code}")
     assert result.error is not None, result.result
     assert result.error.name == error
     _run(shared_sandbox, "import gc; gc.collect()")
@@ -174,6 +196,51 @@ def test_positions_and_counts_that_fit(shared_sandbox: BaseSandbox, code: str) -
 
 
 @pytest.mark.parametrize(
+    ("code", "values"),
+    [
+        ("np.take(x, [0, 2**40, -2**40], mode='clip')", "[0, 4, 0]"),
+        ("np.take(x, np.array([2**40 + 1, 3, -2**40], '>i8')[::2], mode='wrap')", "[2, 4]"),
+        ("np.take(m, [[2**40 + 1]], axis=-1, mode='wrap')", "[[[2]], [[5]]]"),
+        ("np.take(m, [2**40], axis=0, mode='clip')", "[[3, 4, 5]]"),
+        ("np.take(x, np.array([7, 2**32 - 1], 'u4'), mode='wrap')", "[2, 0]"),
+        ("np.choose([0, 2**32 + 1], [[1, 2], [3, 4]], mode='clip')", "[1, 4]"),
+        ("np.choose([0, 2**32 + 1], [[1, 2], [3, 4]], mode='wrap')", "[1, 4]"),
+        ("(np.put(x, [0, 2**40], [7, 8], mode='clip'), x)[1]", "[7, 1, 2, 3, 8]"),
+        ("(np.put(x, [0, -2**32], [7, 8], mode='wrap'), x)[1]", "[7, 1, 2, 3, 8]"),
+        ("x << np.array([0, 1, 63, 64, 2**32])", "[0, 2, 0, 0, 0]"),
+        ("x[::2] << 2**32", "[0, 0, 0]"),
+        ("-x >> np.array([0, 1, 63, 64, 2**32])", "[0, -1, -1, -1, -1]"),
+        ("-x[::-1] >> -1", "[-1, -1, -1, -1, 0]"),
+        ("x.astype('u8') >> np.array([0, 1, 63, 64, 2**32], 'u8')", "[0, 0, 0, 0, 0]"),
+        ("[x[1] << np.int64(2**32), x[1] << x[3], -x[1] >> np.int64(2**40)]", "[0, 8, -1]"),
+        ("np.uint64(8) >> np.uint64(2**32)", "0"),
+        ("np.strings.slice(np.array(['abc', 'xyz']), np.array([1, -2]), np.array([2**32 + 2, -2**32]))", "['bc', '']"),
+        ("pd.Series([1, 2]).shift(2**32 + 1).isna()", "[True, True]"),
+        ("pd.Series([1, 2, 4]).diff(-2**32).isna()", "[True, True, True]"),
+        ("pd.Series([1, 2, 4]).diff(1).iloc[1:]", "[1.0, 2.0]"),
+        ("ndimage.map_coordinates(x * 1.0, [[2**32, 2]], order=1, mode='constant')", "[0.0, 2.0]"),
+    ],
+)
+def test_what_does_not_fit_is_shifted_out_clipped_or_wrapped(
+    shared_sandbox: BaseSandbox, code: str, values: str
+) -> None:
+    setup = (
+        "import numpy as np, pandas as pd\nfrom scipy import ndimage\nx = np.arange(5); m = np.arange(6).reshape(2, 3)"
+    )
+    assert _run(shared_sandbox, f"{setup}\nprint(np.asarray({code}).tolist())") == f"{values}\n"
+
+
+def test_a_class_of_arrays_stays_one(shared_sandbox: BaseSandbox) -> None:
+    code = (
+        "import numpy as np\n"
+        "class Named(np.ndarray):\n  def __array_finalize__(self, other): self.name = getattr(other, 'name', '')\n"
+        "x = np.arange(6).reshape(2, 3).view(Named); x.name = 'mine'\n"
+        "print({(type(r).__name__, str(r.dtype), r.name) for r in (x.argmax(1), x.argsort(), np.argmin(x, 0), x.argpartition(1))})"
+    )
+    assert _run(shared_sandbox, code) == "{('Named', 'int64', 'mine')}\n"
+
+
+@pytest.mark.parametrize(
     "code",
     [
         "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]}); df['b'] = 3; df.insert(0, 'c', 4); assert list(df) == ['c', 'a', 'b']",
@@ -186,6 +253,13 @@ def test_positions_and_counts_that_fit(shared_sandbox: BaseSandbox, code: str) -
         "assert pickle.loads(pickle.dumps(special.kn))(1, 2.0) == copy.copy(special.kn)(1, 2.0) == special.kn(1, 2.0)",
         "r = np.random.RandomState(0)\nassert max(r.randint(0, 2**40, 9)) > 2**32 and r.randint(5, size=2).dtype == 'int64'\n"
         "assert r.choice(5, 2).dtype == r.permutation(5).dtype == 'int64' and r.binomial(np.array([5, 6]), 1.0).tolist() == [5, 6]",
+        "def r(): return np.random.RandomState(0)\n"  # numbers are those of a 64-bit machine
+        "assert r().tomaxint() == 5061911111874532631 and r().poisson([1e10, 1]).tolist() == [10000013709, 1]\n"
+        "assert r().geometric(1e-12) == 795892114666 and r().negative_binomial(1e10, .1) == 90001625437\n"
+        "assert r().zipf(1.05, 4).tolist() == [104475475, 61142, 42389542109518, 4]\n"
+        "assert r().logseries(.99999999999, 5).tolist() == [44180619, 498958, 10933158, 5330096518, 612]\n"
+        "assert r().random_integers(2**40, size=2).tolist() == [741280623152, 506137267393]\n"
+        "assert 0 <= r().hypergeometric(5, 2**32, np.array([2**31])) <= 5",
         "r = np.random.default_rng(0)\nassert r.choice(2**40, 2, replace=False).tolist() == [296633628802, 700346781657]\n"
         "assert r.choice(2**31, (2, 2), replace=False).tolist() == [[87989972, 35492826], [161576974, 376383645]] and r.choice(2**50, replace=False) == 683011163423670\n"
         "assert sorted(r.choice(5, 5, replace=False)) == [0, 1, 2, 3, 4] and np.pad([1], (0, np.int64(1))).tolist() == [1, 0]",

@@ -113,7 +113,7 @@ def test_the_administrator_allows_one_image_only(monkeypatch: pytest.MonkeyPatch
         older_images.load(OLDER.key)
 
 
-_SPOKEN = {1: "fbcafb786f031afb"}
+_SPOKEN = {1: "92066e9b8243de99"}
 
 
 def test_a_change_of_the_protocol_is_noticed() -> None:

@@ -162,3 +162,28 @@ def test_a_cut_module_never_does_harm(data: st.DataObject) -> None:
         module = WasmModule(cut)
         module.to_bytes()
         assert set(module.function_names) <= {"twice", "seen", "hidden", "calls_hidden"}
+
+
+def test_the_one_mutable_global_can_be_exported() -> None:
+    text = '(module (global i32 (i32.const 7)) (global (mut i32) (i32.const 70000)) (func (export "f")))'
+    module = _module(text)
+    module.export_mutable_global("level")
+    store = wasmtime.Store()
+    instance = wasmtime.Instance(store, wasmtime.Module(store.engine, module.to_bytes()), [])
+    assert instance.exports(store)["level"].value(store) == 70000
+    with pytest.raises(BadModule, match="already exports level"):
+        module.export_mutable_global("level")
+
+
+@pytest.mark.parametrize(
+    ("globals_", "reason"),
+    [
+        ("(global i32 (i32.const 7))", "0 mutable globals"),
+        ("(global (mut i32) (i32.const 7)) (global (mut i64) (i64.const 7))", "2 mutable globals"),
+        ("(global (mut f64) (f64.const 7))", "does not begin with a number"),
+        ('(import "env" "g" (global i32))', "imports more than functions"),
+    ],
+)
+def test_another_set_of_globals_is_refused(globals_: str, reason: str) -> None:
+    with pytest.raises(BadModule, match=reason):
+        _module(f'(module {globals_} (func (export "f")))').export_mutable_global("level")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from wasm_kernel.host.runtime.guest_state import GuestState, Phase
-from wasm_kernel.host.runtime.instance import AtRest
+from wasm_kernel.host.runtime.instance_parts import AtRest
 
 BASE = AtRest(clock_ns=1, entry=7)
 LATER = AtRest(clock_ns=2, entry=7)

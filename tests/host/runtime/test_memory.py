@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from typing import cast
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.host.runtime.live_memory import BASE, PAGE, SIZE, attached
 from wasm_kernel.host.runtime.base_memory import BaseMemory
-from wasm_kernel.host.runtime.memory import CHUNK, PAGES, CapturedMemory, GuestMemory
+from wasm_kernel.host.runtime.memory import CHUNK, PAGES, CapturedMemory, GuestMemory, PendingPages
 
 
 def test_what_was_kept_comes_back_and_what_was_not_does_not(base: BaseMemory, way: str) -> None:
@@ -111,6 +112,23 @@ def test_large_data_is_not_held_twice(base: BaseMemory) -> None:
     state.close()
 
 
+def test_what_is_rewritten_again_and_again_is_held_once_for_a_capture(base: BaseMemory) -> None:
+    state = GuestMemory(base)
+    live = attached(state)
+    state.keep(live.address, SIZE)
+    live.write(15 * CHUNK, b"\x01" * (20 * CHUNK))
+    state.keep(live.address, SIZE)
+    captured = state.capture(())
+    for value in range(2, 8):
+        live.write(15 * CHUNK, bytes([value]) * (20 * CHUNK))
+        state.keep(live.address, SIZE)
+    assert 19 * CHUNK <= state.held_bytes <= 21 * CHUNK
+    number = 20
+    assert captured.whole[number].read(number * PAGES, PAGES) == b"\x01" * CHUNK
+    live.close()
+    state.close()
+
+
 def test_zeros_take_no_room(base: BaseMemory) -> None:
     """What the guest freed is filled with zeros before a snapshot."""
     state = GuestMemory(base)
@@ -123,8 +141,8 @@ def test_zeros_take_no_room(base: BaseMemory) -> None:
     live.write(2 * CHUNK, bytes(3 * CHUNK))  # other than the base
     state.keep(live.address, SIZE)
     captured = state.capture(())
-    contents = [later.read(n * PAGES, PAGES) for n, later in captured.whole]
-    contents += [later.read(n, 1) for n, later in captured.pages]
+    contents = [later.read(n * PAGES, PAGES) for n, later in captured.whole.items()]
+    contents += [later.read(n, 1) for n, later in captured.pages.items()]
     assert sum(map(len, filter(None, contents))) <= 4 * CHUNK, "zeros beyond the base are not stored"
     assert os.fstat(state._overlay.fd).st_blocks * 512 < 3 * CHUNK, "it was given back"
     live.write(16 * CHUNK, b"again")
@@ -138,27 +156,26 @@ def test_zeros_take_no_room(base: BaseMemory) -> None:
 
 def test_two_captures_become_one() -> None:
     """The later one counts, as far as it goes."""
-    before = CapturedMemory(
-        1, False, [(0, b"a"), (1, b"a"), (2, b"a")], [(3 * PAGES, b"a"), (3 * PAGES + 1, b"a"), (4 * PAGES, b"a")]
-    )
-    after = CapturedMemory(
-        2, False, [(0, b"b"), (4, None)], [(1 * PAGES + n, b"b") for n in range(PAGES)] + [(3 * PAGES, None)]
-    )
+    first, second, third = (cast(PendingPages, name) for name in "123")
+    before = CapturedMemory(1, False, dict.fromkeys(range(3), first), dict.fromkeys((48, 49, 64, 80), first))
+    after = CapturedMemory(2, False, dict.fromkeys((0, 4), second), dict.fromkeys((*range(16, 32), 48), second))
     after.take_over(before)
-    assert after.size == 2
-    assert sorted(after.whole) == [(0, b"b"), (2, b"a"), (4, None)]
-    expected = [(PAGES + n, b"b") for n in range(PAGES)] + [(3 * PAGES, None), (3 * PAGES + 1, b"a")]
-    assert sorted(after.pages, key=lambda item: item[0]) == expected
-    whole = CapturedMemory(3, True, [(7, b"c")])
+    assert PAGES == 16 and after.size == 2
+    assert after.whole == {0: second, 2: first, 4: second}
+    assert after.pages == dict.fromkeys((*range(16, 32), 48), second) | {49: first, 80: first}
+    much = CapturedMemory(2, False, dict.fromkeys(range(2, 6), third))
+    much.take_over(after)
+    assert much.pages == dict.fromkeys(range(16, 32), second), "of these chunks there are no older pages"
+    whole = CapturedMemory(3, True, {7: third})
     whole.take_over(after)
-    assert (whole.whole, whole.pages, whole.everything) == ([(7, b"c")], [], True)
+    assert (whole.whole, whole.pages, whole.everything) == ({7: third}, {}, True)
 
 
 def _applied(base: BaseMemory, before: bytes, captured: CapturedMemory) -> bytes:
     """What a memory is after what was captured."""
     original = Path(f"/proc/self/fd/{base.fd}").read_bytes().ljust(SIZE, b"\0")
     content = bytearray(original if captured.everything else before)
-    for parts, pages in ((captured.whole, PAGES), (captured.pages, 1)):
+    for parts, pages in ((captured.whole.items(), PAGES), (captured.pages.items(), 1)):
         for number, later in parts:
             start, end = number * pages * PAGE, (number + 1) * pages * PAGE
             found = later.read(number * pages, pages)
@@ -185,7 +202,7 @@ def test_a_capture_reads_what_was_there_however_late(
             state.reset()
             live = attached(state)
         state.keep(live.address, SIZE)
-        split = {n // PAGES for n, _ in captures[-1].pages}
+        split = {n // PAGES for n in captures[-1].pages}
         captures.append(state.capture(split, everything=choose.random() < 0.2))
         expected.append(live.bytes())
         if len(captures) > 2 and choose.random() < 0.3:  # as when cells follow each other fast

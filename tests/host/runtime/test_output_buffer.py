@@ -170,3 +170,11 @@ def test_a_callback_that_raises_is_not_called_again() -> None:
     assert len(calls) == 1
     assert isinstance(buffer.failure, ZeroDivisionError)
     assert buffer.text("stdout") == "onetwo"
+
+
+def test_a_guest_that_asks_for_its_request_again_and_again_has_begun_once() -> None:
+    begun = []
+    buffer = OutputBuffer(ExecutionPolicy(), None, on_begin=lambda: begun.append(1))
+    for _ in range(3):
+        buffer.begin()
+    assert begun == [1]

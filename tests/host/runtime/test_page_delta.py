@@ -89,7 +89,7 @@ def test_a_memory_that_is_captured_while_it_is_replayed(base: BaseMemory) -> Non
         memory.replay(SIZE, delta)
         captures.append(memory.capture({0}))
     for n, captured in enumerate(captures):
-        (page, later) = next(part for part in captured.pages if part[0] == n)
+        page, later = n, captured.pages[n]
         assert later.read(page, 1) == bytes([n + 1]) * PAGE, "as it was then, not as it is now"
     memory.close()
     state.close()

@@ -74,11 +74,11 @@ def as_captured(captured: CapturedMemory, before: bytes) -> bytes:
     """A memory of which a capture says what changed. Pages of the base are the base's, zeros beyond it."""
     memory = bytearray(before)
     base = bytes(captured_base).ljust(SIZE, b"\0")
-    for number, later in captured.whole:
+    for number, later in captured.whole.items():
         memory[number * CHUNK : (number + 1) * CHUNK] = (
             later.read(number * PAGES, PAGES) or base[number * CHUNK : (number + 1) * CHUNK]
         )
-    for number, later in captured.pages:
+    for number, later in captured.pages.items():
         memory[number * PAGE : (number + 1) * PAGE] = (
             later.read_each([number])[0] or base[number * PAGE : (number + 1) * PAGE]
         )

@@ -53,8 +53,8 @@ def test_the_same_jobs_are_done_in_homes_and_by_servers() -> None:
         return Remote(None, "http://127.0.0.1:8000", "secret")  # type: ignore[arg-type]
 
     theirs = asyncio.run(made())._jobs
-    assert theirs.keys() == JOBS.keys()
-    for name, job in JOBS.items():
+    assert theirs.keys() == JOBS.keys() - {"connections"}, "of connections, servers cannot be asked yet"
+    for name, job in ((name, JOBS[name]) for name in theirs):
         ours, others = (set(inspect.signature(f).parameters) for f in (job, theirs[name]))
         assert ours - {"root", "archive_to"} == others - {"server", "archive"}, name
 

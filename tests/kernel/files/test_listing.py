@@ -131,7 +131,23 @@ def test_lines_are_aligned_and_different() -> None:
     assert len(ends) == 1
     assert lines[4].startswith("~\xa0folder/")
     assert lines[5].startswith("+\xa0a\ufffdtxt.exe")
-    assert header(30).index("Type") == columns(lines[1][: lines[1].rindex("file")])
+    head = "".join(text for text, _ in header(30, "time-"))
+    assert head.index("Type") == columns(lines[1][: lines[1].rindex("file")])
+    assert head.index("Changed ↓") + len("Changed ↓") == columns(lines[1][: lines[1].rindex("file")]) - 2
+
+
+@pytest.mark.parametrize(
+    ("sort", "clicks"),
+    [
+        ("name", {"Name ↑": "name-", "Size": "size-", "Changed": "time-", "Type": "type"}),
+        ("name-", {"Name ↓": "name", "Size": "size-", "Changed": "time-", "Type": "type"}),
+        ("size-", {"Name": "name", "Size ↓": "size", "Changed": "time-", "Type": "type"}),
+        ("time", {"Name": "name", "Size": "size-", "Changed ↑": "time-", "Type": "type"}),
+        ("type", {"Name": "name", "Size": "size-", "Changed": "time-", "Type ↑": "type"}),
+    ],
+)
+def test_headings_sort(sort: str, clicks: dict[str, str]) -> None:
+    assert {text: order for text, order in header(20, sort) if order} == clicks
 
 
 def test_shortened_names_keep_their_ending() -> None:

@@ -170,7 +170,7 @@ def test_sizes_of_pictures() -> None:
 
 def test_excel_has_sheets(tmp_path: Path) -> None:
     seen = look(write(tmp_path, "a.xlsx", workbook(SHEETS)))
-    assert seen.said == "2 sheets"
+    assert seen.said == "2 sheets: Sales <b>, Costs"
     assert "Sales &lt;b&gt;" in seen.markup
 
 

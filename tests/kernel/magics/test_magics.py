@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from tests.sessions.helpers import make_session
 from wasm_kernel.errors import ConfigurationError, NotGranted, WasmKernelError
 from wasm_kernel.host.files.quota import Quota
+from wasm_kernel.host.network.guest_network import GuestNetwork
 from wasm_kernel.kernel.cells import HostMagic
 from wasm_kernel.kernel.magics.answers import Answer
 from wasm_kernel.kernel.magics.magics import SUBCOMMANDS, Magics
+from wasm_kernel.kernel.magics.network_access import NetworkAccess
 from wasm_kernel.model.outcome import Outcome, OutcomeKind, SandboxResult
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.sessions.log import SandboxLogger
@@ -32,7 +34,10 @@ class Pretended:
         self.allow_pip = self.outputs_trusted = False
         self.root, here = root, make_session(root)
         quota = Quota(0, 1 << 30, 0, 100, 1 << 20)
-        self.sandbox = SimpleNamespace(policy=ExecutionPolicy(), base_bytes=1 << 20, quota=lambda: quota)
+        network = GuestNetwork(lambda: self.sandbox.policy)
+        self.sandbox = SimpleNamespace(
+            policy=ExecutionPolicy(), base_bytes=1 << 20, quota=lambda: quota, network=network
+        )
         live = SimpleNamespace(
             session_id=here,
             folder=root / here,
@@ -40,6 +45,7 @@ class Pretended:
             sandbox=self.sandbox,
             change_policy=self._change,
             on_older_image=False,
+            note=lambda **extra: None,
         )
         place = SimpleNamespace(
             root=root, maxima={"memory": 4 << 30}, policy=ExecutionPolicy(), notebook=None, environ={},
@@ -51,6 +57,8 @@ class Pretended:
         self.current = SimpleNamespace(place=place, runtime=self.runtime)
         self.granted = SimpleNamespace(given=dict)
         self.data_folder = SimpleNamespace(shown=None, described="nothing", find=lambda name: root)
+        self.network_access = NetworkAccess(place.logger)
+        self.network_access.moved_in(self.runtime)  # type: ignore[arg-type]
         self.here = here
 
     def _change(self, policy: ExecutionPolicy) -> None:
@@ -63,6 +71,10 @@ class Pretended:
         self.asked.append(grant)
         if not self.grants:
             raise NotGranted("refused; nothing was done")
+
+    async def ask_secret(self, prompt: str) -> str:
+        self.asked.append("secret")
+        return "typed"
 
 
 @pytest.fixture
@@ -89,7 +101,9 @@ def test_without_a_word_it_is_info(host: Pretended) -> None:
     [
         ("inof", "there is no %session inof; did you mean info? %session help lists the commands"),
         ("undi", "there is no %session undi; did you mean undo?"),
-        ("zzz", "there is no %session zzz; the commands are add, attach, "),
+        ("zzz", "there is no %session zzz; the commands are add, allow, attach, "),
+        ("allow a..b", "'a..b' is no host"),
+        ("deny a.org", "a.org was not allowed"),
         ("help me", "%session help does not take 'me'"),
         ("info now", "%session info"),
         ("limits memory", "'memory' is not a limit; write NAME=VALUE"),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from wasm_kernel.kernel.announcements import Announcement, Kind
 from wasm_kernel.kernel.comm_messages import PANEL
+from wasm_kernel.kernel.side_panel import panel_notices, view
 from wasm_kernel.kernel.side_panel import panel_protocol as protocol
-from wasm_kernel.kernel.side_panel import view
+from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.timeline_rows import TimelineRow
 
 THEIRS = (Path(__file__).parents[3] / "labextension" / "src" / "protocol.ts").read_text()
@@ -37,11 +39,21 @@ def test_both_ends_have_the_same_requests() -> None:
 
 def test_both_ends_have_the_same_version_and_rows() -> None:
     assert f"export const VERSION = {protocol.VERSION};" in THEIRS
+    assert f"export const PAGE_ROWS = {protocol.PAGE_ROWS};" in THEIRS
+    assert f"export const PAGE_COLUMNS = {protocol.PAGE_COLUMNS};" in THEIRS
     assert f"export const TARGET = '{PANEL}';" in THEIRS
     from datetime import UTC, datetime
 
     assert set(view._row(TimelineRow("", 1, "", datetime.now(UTC)))) == theirs("Row")
     assert set(view._variable("x", ["int", 0, "1"])) == theirs("Variable")
+    assert set(view._limit("memory", ExecutionPolicy(), {})) == theirs("Limit")
+
+
+def test_both_ends_have_the_same_notices() -> None:
+    assert set(panel_notices._notice(Announcement("note", "text"))) == theirs("Notice")
+    kinds = re.search(r"interface Notice {.*?kind: ([^;]*);", THEIRS, re.S)
+    assert kinds is not None
+    assert set(re.findall(r"'(\w+)'", kinds[1])) == set(get_args(Kind))
 
 
 @pytest.mark.parametrize(
@@ -58,6 +70,12 @@ def test_both_ends_have_the_same_version_and_rows() -> None:
 def test_what_is_no_request_is_refused(data: dict[str, Any], problem: str) -> None:
     with pytest.raises(protocol.BadRequest, match=re.escape(problem)):
         protocol.parse(data)
+
+
+def test_what_a_limit_can_be_raised_to() -> None:
+    assert view._limit("memory", ExecutionPolicy(), {"memory": 3 << 30})["most"] == "3.0 GB"
+    assert view._limit("memory", ExecutionPolicy(), {"memory": 9 << 30})["most"] == "4.0 GB"
+    assert view._limit("fuel", ExecutionPolicy(), {}) == {"value": "no limit", "most": "no limit"}
 
 
 def test_a_request() -> None:

@@ -22,6 +22,7 @@ _MODULES = (
     "urllib.request",
     "wasm_kernel.kernel.kernel",
     "wasm_kernel.kernel.magics.magics",
+    "wasm_kernel.kernel.counting_session",
     "wasm_kernel.kernel.messages",
     "wasm_kernel.kernel.notebook_session",
     "wasm_kernel.kernel.seal.sealed_messages",

@@ -157,6 +157,21 @@ class Folder:
             return os.fdopen(handle, "rb")
         raise PathRefused(f"path is {os.fspath(path)!r}; it goes through too many links")
 
+    def look(self, path: str | os.PathLike[str]) -> Item:
+        """What a path leads to, links followed: a file, a folder, something else; a link if it leads nowhere."""
+        try:
+            try:
+                with self.enter(path) as inner:
+                    info = os.fstat(inner._root)
+            except NotADirectoryError:
+                with self.open(path) as file:
+                    info = os.fstat(file.fileno())
+        except (OSError, PathRefused):
+            with self._parent(path) as (folder, name):
+                info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        kind = kind_of(info.st_mode)
+        return Item(os.fspath(path), kind, 0 if kind == "folder" else info.st_size, info.st_mtime_ns)
+
     def items(self, *, recursive: bool = True) -> Iterator[Item]:
         """Everything below, sorted within each folder; links are listed, not followed.
 

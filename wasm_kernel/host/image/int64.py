@@ -59,7 +59,8 @@ _FACTS = [
     "numpy.array([1]).dtype == numpy.dtype(int) == numpy.dtype('int') == numpy.int_ == numpy.int64",
     "eval('numpy.argsort([2, 1]).dtype', dict(numpy=numpy)) == 'int64'",
     "eval('numpy.argsort([2, 1]).dtype', dict(numpy=numpy, __name__='library')) == 'int32'",
-    f"{_DRAWN}.tomaxint() >= 0 and type({_DRAWN}.randint(9)) is int",
+    f"{_DRAWN}.tomaxint() == 5061911111874532631 and type({_DRAWN}.randint(9)) is int",
+    f"{_DRAWN}.poisson(1e10) > 2**32 and {_DRAWN}.poisson([1e10])[0] > 2**32",
     f"{_DRAWN}.choice(9, 3).dtype == {_DRAWN}.choice(9, 3, replace=False).dtype == 'int64'",
     f"{_DRAWN}.permutation(9).dtype == {_DRAWN}.randint(9, size=2).dtype == {_DRAWN}.poisson(3, 2).dtype == 'int64'",
     *(
@@ -88,11 +89,12 @@ def _word(name: str) -> str:
     return f"i32.load {WORDS[name][0]}"
 
 
+_COMMON = "5numpy_6random_7_common"
+_LARGEST_RATE, _LARGEST_LEGACY_RATE = 27659120, 27659112  # of poisson: Generator's, and RandomState's (C's long)
 _RANDOM = "5numpy_6random_6mtrand"
 _RANDOM_STATE = f"{_RANDOM}_11RandomState"
 _COUNTS = (
     "arr_bincount",
-    f"__pyx_pw_{_RANDOM_STATE}_43random_integers",
     f"__pyx_pw_{_RANDOM_STATE}_87binomial",
     f"__pyx_pw_{_RANDOM_STATE}_103multinomial",
 )
@@ -132,17 +134,17 @@ CHANGES = [
     ),
     # positions and counts that are given as int64: positions.wat
     Change(
-        "PyArray_TakeFrom",
+        "original_PyArray_TakeFrom",
         f"{_DEFAULT_INTEGER}; i32.const 0; i32.const 0; i32.const 67110145; i32.const 0; {_FROM_ANY}",
         {6: "call positions_from_any"},
     ),
     Change(
-        "PyArray_PutTo",
+        "original_PyArray_PutTo",
         f"{_DEFAULT_INTEGER}; i32.const 0; i32.const 0; i32.const 1281; i32.const 0; {_FROM_ANY}",
         {6: "call positions_from_any"},
     ),
     Change(
-        "PyArray_Choose",
+        "original_PyArray_Choose",
         f"{_DEFAULT_INTEGER}; i32.const 0; i32.const 0; i32.const 0; i32.const 0; {_FROM_ANY}",
         {6: "call positions_from_any"},
     ),
@@ -177,6 +179,12 @@ CHANGES = [
         f"{_DEFAULT_INTEGER}; i32.const 9473; call PyArray_FromArray",
         {2: f"i32.const {9473 | _SAME_KIND}"},
     ),
+    # how far to shift was compared with 64 after it had been cut to 32 bits; for arrays, kernels/ sees to it
+    *(
+        Change(f"{sign}longlong_{side}shift", f"i64.const {2**32 - 64}; i64.and; i64.eqz", {0: "i64.const -64"})
+        for sign in ("", "u")
+        for side in "lr"
+    ),
     # nothing to change: positions.wat counts on these
     Change("PyEval_GetGlobals", f"i32.load {_THREAD_STATE}; i32.const 56; i32.add; i32.load 0", {}),
     Change("_PyEval_EvalFrameDefault", "global.get 0; i32.const 400; i32.sub", {}),
@@ -193,11 +201,46 @@ CHANGES = [
     ),
     Change(f"__pyx_pf_{_RANDOM_STATE}_34choice", f"i32.const 0; {_word('name_long')}", {1: _word("name_int64")}, 2),
     Change(f"__pyx_pw_{_RANDOM_STATE}_109permutation", f"i32.const 0; {_word('name_long')}", {1: _word("name_int64")}),
+    Change(f"__pyx_pw_{_RANDOM_STATE}_43random_integers", f"i32.const 0; {_word('name_l')}", {1: _word("name_int64")}),
     Change(
         f"original___pyx_pw_{_RANDOM_STATE}_87binomial",
         "i32.const 7; local.get _; i32.load _; call_indirect; i32.const 0; i32.const 0; i32.const 256; i32.const 0; "
         "local.get _; call_indirect",  # PyArray_FromAny, by its pointer
         {8: "", 9: "call counts_from_any"},
+    ),
+    # what it draws with 32 bits: numpy.random.Generator has the same functions with 64, where they are the same
+    *(
+        Change(name, "call npy_legacy_random_poisson; i64.extend_i32_s", {0: "call random_poisson", 1: ""})
+        for name in ("legacy_random_poisson", "legacy_negative_binomial")
+    ),
+    *(
+        Change(name, f"f64.load {_LARGEST_LEGACY_RATE}", {0: f"f64.load {_LARGEST_RATE}"})
+        for name in (
+            f"__pyx_f_{_COMMON}_check_array_constraint",
+            f"__pyx_fuse_0__pyx_f_{_COMMON}_check_constraint",
+            f"__pyx_fuse_1__pyx_f_{_COMMON}_check_constraint",
+        )
+    ),
+    *(
+        Change(name, "i32.trunc_sat_f64_s; i64.extend_i32_s", {0: "i64.trunc_sat_f64_s", 1: ""})
+        for name in ("legacy_random_geometric", "legacy_random_zipf")
+    ),
+    Change(
+        "legacy_random_zipf",  # the largest number that is drawn
+        "f64.const _; f64.gt; br_if 0",
+        {0: f"i64.const {2**63 - 1}; f64.convert_i64_s"},
+    ),
+    Change(
+        "legacy_logseries",  # local 6 is a float that has been used
+        "i32.trunc_sat_f64_s; local.tee 7; i32.const 1; i32.lt_s; br_if _; end; local.get 7; i64.extend_i32_u; return",
+        {
+            0: "",
+            1: "local.set 6; local.get 6",
+            2: "i64.const 1; f64.convert_i64_s",
+            3: "f64.lt",
+            6: "local.get 6",
+            7: "i64.trunc_sat_f64_s",
+        },
     ),
     # scikit-learn fills arrays of dtype=int through buffers of `long` and `intp_t`: they become np.int32, which is both
     *(

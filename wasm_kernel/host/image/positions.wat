@@ -20,22 +20,28 @@
   (i32.eq (i32.load8_u offset=14 (i32.load offset=28 (local.get $array))) (i32.const 61)))  ;; byteorder is "="
 
 ;; a new array of another type, with the shape and the order of this one
-(func $new_like (param $array i32) (param $type i32) (result i32)
+(func $new_like (param $array i32) (param $type i32) (param $same_class i32) (result i32)
   (call $PyArray_NewLikeArray
-    (local.get $array) (i32.const 2) (call $PyArray_DescrFromType (local.get $type)) (i32.const 0)))  ;; K order
+    (local.get $array) (i32.const 2) (call $PyArray_DescrFromType (local.get $type)) (local.get $same_class)))  ;; K order
 
 ;; a copy of the array as positions, or 0 and an exception if one of its numbers is none
-(func $narrowed (param $array i32) (param $exception i32) (result i32) (local $type i32) (local $plain i32) (local $new i32)
+(func $narrowed (param $array i32) (param $exception i32) (result i32)
+  (call $narrowed_within (local.get $array) (local.get $exception) (i32.const 2) (i32.const 0)))
+
+;; likewise; in the modes clip (0) and wrap (1) of take, put and choose, what is no position among $count becomes one
+(func $narrowed_within (param $array i32) (param $exception i32) (param $mode i32) (param $count i32) (result i32)
+    (local $type i32) (local $plain i32) (local $new i32)
   (local.set $type (i32.load offset=16 (i32.load offset=28 (local.get $array))))
   (local.set $plain (local.get $array))
   (if (i32.eqz (call $is_plain (local.get $array))) (then
-    (local.set $plain (call $new_like (local.get $array) (local.get $type)))
+    (local.set $plain (call $new_like (local.get $array) (local.get $type) (i32.const 0)))
     (if (i32.eqz (local.get $plain)) (then (return (i32.const 0))))
     (if (i32.lt_s (call $PyArray_AssignArray (local.get $plain) (local.get $array) (i32.const 0) (i32.const 4)) (i32.const 0))
       (then (call $_Py_DecRef (local.get $plain)) (return (i32.const 0))))))
-  (local.set $new (call $new_like (local.get $plain) (i32.const 7)))
+  (local.set $new (call $new_like (local.get $plain) (i32.const 7) (i32.const 0)))
   (if (local.get $new) (then
-    (if (call $narrow_numbers (local.get $plain) (local.get $type) (local.get $new)) (then
+    (if (call $narrow_numbers
+          (local.get $plain) (local.get $type) (local.get $new) (local.get $mode) (i64.extend_i32_s (local.get $count))) (then
       (call $_Py_DecRef (local.get $new))
       (local.set $new (i32.const 0))
       (call $raise (local.get $exception))))))
@@ -43,13 +49,14 @@
   (local.get $new))
 
 ;; all numbers of a plain array into one of positions; whether one of them did not fit
-(func $narrow_numbers (param $array i32) (param $type i32) (param $new i32) (result i32)
+(func $narrow_numbers (param $array i32) (param $type i32) (param $new i32) (param $mode i32) (param $count i64) (result i32)
     (local $from i32) (local $to i32) (local $end i32) (local $number i64) (local $unsigned i64) (local $lost i64)
   (local.set $from (i32.load offset=8 (local.get $array)))
   (local.set $to (i32.load offset=8 (local.get $new)))
   (local.set $end (i32.add (local.get $to) (i32.shl
     (call $PyArray_MultiplyList (i32.load offset=16 (local.get $new)) (i32.load offset=12 (local.get $new))) (i32.const 2))))
-  (if (i32.ne (local.get $type) (i32.const 9)) (then (local.set $unsigned (i64.const 0x8000000080000000))))
+  (if (i32.and (i32.ne (local.get $type) (i32.const 9)) (i32.eq (local.get $mode) (i32.const 2)))
+    (then (local.set $unsigned (i64.const 0x8000000080000000))))
   (loop $next
     (if (i32.lt_u (local.get $to) (local.get $end)) (then
       (if (i32.ge_u (local.get $type) (i32.const 9))
@@ -59,6 +66,8 @@
         (else
           (local.set $number (i64.load32_u (local.get $from)))
           (local.set $from (i32.add (local.get $from) (i32.const 4)))))
+      (if (i32.ne (local.get $mode) (i32.const 2))
+        (then (local.set $number (call $within (local.get $number) (local.get $mode) (local.get $count)))))
       (local.set $lost (i64.or (local.get $lost) (i64.or
         (i64.xor (local.get $number) (i64.extend32_s (local.get $number)))
         (i64.and (local.get $number) (local.get $unsigned)))))
@@ -66,6 +75,74 @@
       (local.set $to (i32.add (local.get $to) (i32.const 4)))
       (br $next))))
   (i64.ne (local.get $lost) (i64.const 0)))
+
+;; a number as one of $count positions; of none, any will do: there is nothing to take
+(func $within (param $number i64) (param $mode i32) (param $count i64) (result i64)
+  (if (i64.le_s (local.get $count) (i64.const 0)) (then (return (i64.const 0))))
+  (if (i32.eqz (local.get $mode)) (then
+    (if (i64.lt_s (local.get $number) (i64.const 0)) (then (return (i64.const 0))))
+    (if (i64.ge_s (local.get $number) (local.get $count)) (then (return (i64.sub (local.get $count) (i64.const 1)))))
+    (return (local.get $number))))
+  (local.set $number (i64.rem_s (local.get $number) (local.get $count)))
+  (if (result i64) (i64.lt_s (local.get $number) (i64.const 0))
+    (then (i64.add (local.get $number) (local.get $count)))
+    (else (local.get $number))))
+
+;; what take, put and choose are to look for: a new reference, or 0 and an exception
+(func $sought (param $object i32) (param $mode i32) (param $count i32) (result i32) (local $array i32) (local $new i32)
+  (local.set $array (call $PyArray_FromAny
+    (local.get $object) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)))
+  (if (i32.eqz (local.get $array)) (then (return (i32.const 0))))
+  (if (i32.eqz (call $is_wide (local.get $array))) (then (return (local.get $array))))
+  (local.set $new (call $narrowed_within (local.get $array) (i32.const {IndexError}) (local.get $mode) (local.get $count)))
+  (call $_Py_DecRef (local.get $array))
+  (local.get $new))
+
+(func $size (param $array i32) (result i32)
+  (call $PyArray_MultiplyList (i32.load offset=16 (local.get $array)) (i32.load offset=12 (local.get $array))))
+
+(func $PyArray_TakeFrom (export "PyArray_TakeFrom")
+    (param $array i32) (param $object i32) (param $axis i32) (param $out i32) (param $mode i32) (result i32)
+    (local $count i32) (local $ndim i32) (local $result i32)
+  (if (i32.eq (local.get $mode) (i32.const 2)) (then (return (call $original_PyArray_TakeFrom
+    (local.get $array) (local.get $object) (local.get $axis) (local.get $out) (local.get $mode)))))
+  (local.set $ndim (i32.load offset=12 (local.get $array)))
+  (local.set $count (i32.add (local.get $axis) (select (local.get $ndim) (i32.const 0) (i32.lt_s (local.get $axis) (i32.const 0)))))
+  (local.set $count (if (result i32) (i32.lt_u (local.get $count) (local.get $ndim))
+    (then (i32.load (i32.add (i32.load offset=16 (local.get $array)) (i32.shl (local.get $count) (i32.const 2)))))
+    (else (call $size (local.get $array)))))  ;; no axis; or a wrong one, which raises
+  (local.set $object (call $sought (local.get $object) (local.get $mode) (local.get $count)))
+  (if (i32.eqz (local.get $object)) (then (return (i32.const 0))))
+  (local.set $result (call $original_PyArray_TakeFrom
+    (local.get $array) (local.get $object) (local.get $axis) (local.get $out) (local.get $mode)))
+  (call $_Py_DecRef (local.get $object))
+  (local.get $result))
+
+(func $PyArray_PutTo (export "PyArray_PutTo")
+    (param $array i32) (param $values i32) (param $object i32) (param $mode i32) (result i32) (local $result i32)
+  (if (i32.eq (local.get $mode) (i32.const 2)) (then (return (call $original_PyArray_PutTo
+    (local.get $array) (local.get $values) (local.get $object) (local.get $mode)))))
+  (if (call $PyType_IsSubtype (i32.load offset=4 (local.get $array)) (i32.const {ndarray}))
+    (then (local.set $result (call $size (local.get $array)))))
+  (local.set $object (call $sought (local.get $object) (local.get $mode) (local.get $result)))
+  (if (i32.eqz (local.get $object)) (then (return (i32.const 0))))
+  (local.set $result (call $original_PyArray_PutTo
+    (local.get $array) (local.get $values) (local.get $object) (local.get $mode)))
+  (call $_Py_DecRef (local.get $object))
+  (local.get $result))
+
+(func $PyArray_Choose (export "PyArray_Choose")
+    (param $object i32) (param $choices i32) (param $out i32) (param $mode i32) (result i32) (local $result i32)
+  (if (i32.eq (local.get $mode) (i32.const 2)) (then (return (call $original_PyArray_Choose
+    (local.get $object) (local.get $choices) (local.get $out) (local.get $mode)))))
+  (local.set $result (call $PySequence_Size (local.get $choices)))
+  (if (i32.lt_s (local.get $result) (i32.const 0)) (then (return (i32.const 0))))
+  (local.set $object (call $sought (local.get $object) (local.get $mode) (local.get $result)))
+  (if (i32.eqz (local.get $object)) (then (return (i32.const 0))))
+  (local.set $result (call $original_PyArray_Choose
+    (local.get $object) (local.get $choices) (local.get $out) (local.get $mode)))
+  (call $_Py_DecRef (local.get $object))
+  (local.get $result))
 
 ;; replace the exception that is set
 (func $raise (param $exception i32) (local $text i32)
@@ -142,6 +219,7 @@
           (local.set $new (call $narrowed (local.get $object) (i32.const {IndexError})))
           (if (i32.eqz (local.get $new)) (then
             (call $drop_indices (local.get $indices) (local.get $end))
+            (i32.store (local.get $num) (i32.const -1))  ;; flat[...] = ... would drop them once more
             (return (i32.const -1))))
           (i32.store (local.get $at) (local.get $new))
           (call $_Py_DecRef (local.get $object))))))
@@ -202,9 +280,9 @@
   (if (i32.ne (i32.load (local.get $object)) (i32.const 1)) (then (return (i32.const 0))))  ;; the count of references
   (if (i32.eq (i32.load offset=4 (local.get $object)) (i32.const {int32}))
     (then (return (call $wide_scalar (local.get $object)))))
-  (if (i32.ne (i32.load offset=4 (local.get $object)) (i32.const {ndarray})) (then (return (i32.const 0))))
+  (if (i32.eqz (call $PyType_IsSubtype (i32.load offset=4 (local.get $object)) (i32.const {ndarray}))) (then (return (i32.const 0))))
   (if (i32.ne (i32.load offset=16 (i32.load offset=28 (local.get $object))) (i32.const 7)) (then (return (i32.const 0))))
-  (local.set $new (call $new_like (local.get $object) (i32.const 9)))
+  (local.set $new (call $new_like (local.get $object) (i32.const 9) (i32.const 1)))
   (if (i32.eqz (local.get $new)) (then (return (i32.const -1))))
   (if (i32.ge_s (call $PyArray_AssignArray (local.get $new) (local.get $object) (i32.const 0) (i32.const 4)) (i32.const 0))
     (then (return (local.get $new))))
@@ -267,6 +345,18 @@
 
 ;; its methods
 {methods}
+
+;; RandomState's own algorithm has 32 bits; what does not fit goes to the one of Generator, which is another one
+(func $legacy_random_hypergeometric (export "legacy_random_hypergeometric")
+    (param $bits i32) (param $good i64) (param $bad i64) (param $sample i64) (result i64)
+  (if (result i64) (i64.lt_s (i64.add (local.get $good) (local.get $bad)) (i64.const 0x7fffffff))  ;; a sample is less
+    (then (call $original_legacy_random_hypergeometric
+      (local.get $bits) (local.get $good) (local.get $bad) (local.get $sample)))
+    (else (call $random_hypergeometric (local.get $bits) (local.get $good) (local.get $bad) (local.get $sample)))))
+
+;; 63 bits of RandomState.tomaxint, where C's long has 31
+(func $npy_legacy_random_positive_int (export "npy_legacy_random_positive_int") (param $bits i32) (result i64)
+  (i64.shr_u (call $random_interval (local.get $bits) (i64.const -1)) (i64.const 1)))
 
 ;; counts, and what RandomState draws: for everybody
 {draws}

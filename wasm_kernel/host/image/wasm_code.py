@@ -12,19 +12,27 @@ from wasm_kernel.host.image.leb128 import BadNumber, read_signed, read_unsigned,
 from wasm_kernel.host.image.wasm_module import BadModule
 
 _PLAIN = {
-    "end": 0x0B, "select": 0x1B, "i32.eq": 0x46, "i32.gt_u": 0x4B, "i32.le_u": 0x4D, "i32.add": 0x6A, "i32.sub": 0x6B,
-    "i32.and": 0x71, "i32.xor": 0x73, "i32.wrap_i64": 0xA7, "i64.extend_i32_s": 0xAC,
+    "end": 0x0B, "return": 0x0F, "select": 0x1B, "i32.eq": 0x46, "i32.lt_s": 0x48, "i32.gt_u": 0x4B, "i32.le_u": 0x4D,
+    "i64.eqz": 0x50, "f64.lt": 0x63, "f64.gt": 0x64, "i32.add": 0x6A, "i32.sub": 0x6B, "i32.and": 0x71, "i32.xor": 0x73,
+    "i64.and": 0x83, "i32.wrap_i64": 0xA7, "i64.extend_i32_s": 0xAC, "i64.extend_i32_u": 0xAD,
+    "f64.convert_i64_s": 0xB9,
 }  # fmt: skip
-_WITH_INDEX = {"br_if": 0x0D, "call": 0x10, "local.get": 0x20, "local.set": 0x21, "global.get": 0x23}
-_WITH_ALIGNMENT = {"i32.load": (0x28, 2), "i32.load8_u": (0x2D, 0), "i32.store": (0x36, 2), "i64.store": (0x37, 3)}
-_CONST, _CALL, _CALL_INDIRECT, _BR_TABLE = 0x41, 0x10, 0x11, 0x0E
+_SATURATING = {"i32.trunc_sat_f64_s": 2, "i64.trunc_sat_f64_s": 6}  # after the byte that they have in common
+_WITH_INDEX = {"br_if": 0x0D, "call": 0x10, "local.get": 0x20, "local.set": 0x21, "local.tee": 0x22, "global.get": 0x23}
+_WITH_ALIGNMENT = {
+    "i32.load": (0x28, 2), "f64.load": (0x2B, 3), "i32.load8_u": (0x2D, 0), "i32.store": (0x36, 2),
+    "i64.store": (0x37, 3),
+}  # fmt: skip
+_CONSTANTS = {"i32.const": 0x41, "i64.const": 0x42}
+_CALL, _CALL_INDIRECT, _BR_TABLE, _MORE = 0x10, 0x11, 0x0E, 0xFC
 _NAMES = (
-    {code: name for name, code in (_PLAIN | _WITH_INDEX).items()}
+    {code: name for name, code in (_PLAIN | _WITH_INDEX | _CONSTANTS).items()}
     | {code: name for name, (code, _) in _WITH_ALIGNMENT.items()}
-    | {_CONST: "i32.const", _CALL_INDIRECT: "call_indirect"}
+    | {_CALL_INDIRECT: "call_indirect", 0x44: "f64.const"}
 )
 _ONE_SIGNED = {0x02, 0x03, 0x04, 0x41, 0x42}  # types of blocks, constants
 _ONE_UNSIGNED = {0x0C, 0x0D, _CALL, 0x20, 0x21, 0x22, 0x23, 0x24}  # labels, functions, locals, globals
+_SATURATING_NAMES = {which: name for name, which in _SATURATING.items()}
 _FIXED = {0x3F: 1, 0x40: 1, 0x43: 4, 0x44: 8}  # memory.size and .grow, constants that are floats
 _UNKNOWN = {*range(0x06, 0x0B), *range(0x12, 0x1A), *range(0x1C, 0x20), *range(0xC5, 0xFC), *range(0xFD, 0x100)}
 
@@ -51,7 +59,8 @@ def instructions(body: bytes) -> Iterator[Instruction]:
             number, at = _operands(body, code, at + 1)
             if at > len(body):
                 raise BadModule(f"the instruction at byte {start} goes beyond its function")
-            yield Instruction(start, at, _NAMES.get(code, ""), number)
+            name = _SATURATING_NAMES.get(body[start + 1], "") if code == _MORE else _NAMES.get(code, "")
+            yield Instruction(start, at, name, number)
     except BadNumber as e:
         raise BadModule(str(e)) from None
 
@@ -72,7 +81,7 @@ def _operands(body: bytes, code: int, at: int) -> tuple[int | None, int]:
         more += 1
     elif code == _CALL_INDIRECT:
         more = 2
-    elif code == 0xFC:  # saturating conversions, then instructions on memory and tables
+    elif code == _MORE:  # saturating conversions, then instructions on memory and tables
         which, at = read_unsigned(body, at)
         more = 0 if which <= 7 else 2 if which in (8, 10, 12, 14) else 1
     for _ in range(more):
@@ -124,10 +133,12 @@ def _matches(instruction: Instruction, name: str, number: int | None) -> bool:
 def _encode(name: str, number: int | None) -> bytes:
     if name in _PLAIN:
         return bytes([_PLAIN[name]])
+    if name in _SATURATING:
+        return bytes([_MORE, _SATURATING[name]])
     if number is None:
         raise BadModule(f"{name} needs a number")
-    if name == "i32.const":
-        return bytes([_CONST]) + signed(number)
+    if name in _CONSTANTS:
+        return bytes([_CONSTANTS[name]]) + signed(number)
     if name in _WITH_ALIGNMENT:
         return bytes(_WITH_ALIGNMENT[name]) + unsigned(number)
     return bytes([_WITH_INDEX[name]]) + unsigned(number)

@@ -23,11 +23,12 @@ from functools import cached_property
 from wasm_kernel.host.image.leb128 import BadNumber, read_unsigned, unsigned
 
 _HEADER = b"\0asm\1\0\0\0"
-_CUSTOM, _TYPES, _IMPORTS, _FUNCTIONS, _EXPORTS, _CODE = 0, 1, 2, 3, 7, 10
+_CUSTOM, _TYPES, _IMPORTS, _FUNCTIONS, _GLOBALS, _EXPORTS, _CODE = 0, 1, 2, 3, 6, 7, 10
 _FUNCTION, _TABLE, _MEMORY, _GLOBAL, _TAG = range(5)  # what an import or an export is
 _FUNCTION_FORM = 0x60
 _FUNCTION_NAMES = 1  # the subsection of the name section
 _HAS_MAXIMUM = 1  # a flag of a table's or memory's limits
+_I32_CONST, _I64_CONST, _END = 0x41, 0x42, 0x0B  # what the globals of a compiled program begin with
 
 
 class BadModule(ValueError):
@@ -76,7 +77,7 @@ class WasmModule:
         self._old_types, self._old_functions = len(self.types), len(self._bodies)
         self._replaced: dict[int, bytes] = {}
         self._appended: list[bytes] = []
-        self._new_exports: dict[str, int] = {}
+        self._new_exports: dict[str, tuple[int, int]] = {}  # kind and index
 
     # ---- what is there
 
@@ -173,11 +174,21 @@ class WasmModule:
 
     def export_function(self, name: str, index: int) -> None:
         """Export a function under this name."""
-        if name in self.exports or name in self._new_exports:
-            raise BadModule(f"the module already exports {name}")
         if not 0 <= index < self.function_count:
             raise BadModule(f"there is no function {index}: the module has {self.function_count}")
-        self._new_exports[name] = index
+        self._export(name, _FUNCTION, index)
+
+    def export_mutable_global(self, name: str) -> None:
+        """Export the one global that can change; `BadModule` if there is none, or more than one."""
+        mutable = [index for index, changes in enumerate(self._read_globals()) if changes]
+        if len(mutable) != 1:
+            raise BadModule(f"the module has {len(mutable)} mutable globals; exactly one is expected")
+        self._export(name, _GLOBAL, mutable[0])
+
+    def _export(self, name: str, kind: int, index: int) -> None:
+        if name in self.exports or name in self._new_exports:
+            raise BadModule(f"the module already exports {name}")
+        self._new_exports[name] = kind, index
 
     def to_bytes(self, *, names: bool = True) -> bytes:
         """The module with all changes; without its name section if ``names`` is false."""
@@ -214,8 +225,8 @@ class WasmModule:
 
     def _all_exports(self, section: _Section) -> list[bytes | memoryview]:
         new = [
-            unsigned(len(name.encode())) + name.encode() + bytes([_FUNCTION]) + unsigned(index)
-            for name, index in sorted(self._new_exports.items())
+            unsigned(len(name.encode())) + name.encode() + bytes([kind]) + unsigned(index)
+            for name, (kind, index) in sorted(self._new_exports.items())
         ]
         return self._grown(section, new)
 
@@ -304,6 +315,26 @@ class WasmModule:
                 if (index := reader.number()) >= len(self.types):
                     raise BadModule(f"a function of type {index}: the module has {len(self.types)} types")
                 yield index
+            reader.finish()
+
+    def _read_globals(self) -> Iterator[bool]:
+        """Of each global, whether it can change."""
+        for section in self._of(_IMPORTS):
+            reader = self._reader(section)
+            if len(self.imports) != reader.number():
+                raise BadModule("the module imports more than functions")
+        for section in self._of(_GLOBALS):
+            reader = self._reader(section)
+            for _ in range(reader.number()):
+                reader.skip(1)
+                changes = reader.byte()
+                if reader.byte() not in (_I32_CONST, _I64_CONST):
+                    raise BadModule("a global that does not begin with a number")
+                while reader.byte() & 0x80:
+                    pass
+                if reader.byte() != _END:
+                    raise BadModule("a global that begins with more than a number")
+                yield bool(changes)
             reader.finish()
 
     def _read_bodies(self) -> Iterator[tuple[int, int, int]]:

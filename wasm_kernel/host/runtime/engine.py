@@ -12,7 +12,8 @@ Rules that hold here, each learnt from a crash:
 
 Private names of wasmtime-py used below, because there is no public one: `_ffi.wasmtime_config_async_stack_size_set`,
 `_ffi.wasmtime_store_epoch_deadline_callback`, `_ffi.wasmtime_func_new_unchecked`, `_ffi.wasmtime_func_call_unchecked`,
-`Store._context`, `Func._func`, `Func._from_raw`.
+`_ffi.wasmtime_global_get`, `_ffi.wasmtime_global_set`, `Store._context`, `Func._func`, `Func._from_raw`,
+`Global._global`.
 """
 
 from __future__ import annotations
@@ -158,6 +159,7 @@ class Store:
         self.raw = wasmtime.Store(eng.raw)
         self.failure: BaseException | None = None  # what a host function raised
         self._keep: list[Any] = []  # C callbacks live as long as the store
+        self._globals: dict[int, tuple[Any, str, Any, Any]] = {}  # by id; the last is what has that id
         wasi = wasmtime.WasiConfig()
         wasi.argv = argv
         wasi.env = list(env.items())
@@ -262,6 +264,8 @@ class Store:
             cause = _CAUSES.get(problem.trap_code, TrapCause.DAMAGE)
         if isinstance(failure, Stop):
             cause = TrapCause.STOPPED
+        elif isinstance(failure, Trapped):  # a host function called the guest, which was stopped there
+            cause, exit_code = failure.cause, failure.exit_code
         elif failure is not None:
             cause = TrapCause.HOST
         trapped = Trapped(cause, str(problem).splitlines()[0] if cause is not TrapCause.EXIT else "", exit_code)
@@ -293,11 +297,24 @@ class Store:
 
     def get_global(self, item: Any) -> int:
         """An exported global's value."""
-        return int(item.value(self.raw))
+        global_, field, value = self._global(item)
+        _ffi.wasmtime_global_get(self.raw._context(), global_, ctypes.byref(value))
+        return int(getattr(value.of, field))
 
-    def set_global(self, item: Any, value: int) -> None:
-        """Set an exported mutable global."""
-        item.set_value(self.raw, value)
+    def set_global(self, item: Any, number: int) -> None:
+        """Set an exported mutable global, of integers."""
+        global_, field, value = self._global(item)
+        setattr(value.of, field, number)
+        _ffi.wasmtime_global_set(self.raw._context(), global_, ctypes.byref(value))
+
+    def _global(self, item: Any) -> tuple[Any, str, Any]:
+        """What C needs to read or set a global. wasmtime-py asks for its type each time, which takes long."""
+        known = self._globals.get(id(item))
+        if known is None:
+            field = str(item.type(self.raw).content)
+            value = _ffi.wasmtime_val_t(kind={"i32": 0, "i64": 1}[field])
+            known = self._globals[id(item)] = ctypes.byref(item._global), field, value, item
+        return known[:3]
 
     def set_fuel(self, fuel: int) -> None:
         """Give a metered store this much fuel."""

@@ -42,6 +42,7 @@ class Executions:
         run = Run(policy.timeout_seconds, policy.interrupt_grace_seconds)
         trap: Trapped | None = None
         self._told = set()
+        guest.network.begin_cell()
         try:
             guest.turn(request, (), capture, run)
         except Trapped as e:

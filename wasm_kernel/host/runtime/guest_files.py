@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -24,6 +25,7 @@ class GuestFiles:
         self._last: Survey | None = None  # after the last turn that changed anything
         self.changed = False  # whether any file changed, or may have; whoever captures the guest resets it
         self.before_change: Callable[[], None] = lambda: None
+        self._first = threading.Lock()
 
     def begin_turn(self, sessions: Iterable[str]) -> None:
         """A turn begins; these sessions, which are below the folder, are hidden from it."""
@@ -31,11 +33,14 @@ class GuestFiles:
         self._before = None
 
     def first_change(self) -> None:
-        """The turn is about to change a file for the first time."""
-        self.changed = True
-        self.before_change()
-        # Whatever changes from here on is known only when `changes` has looked: not every turn ends with that.
-        self._before, self._last = self._survey(self._last), None
+        """The turn, or a worker of it, is about to change a file for the first time. On any thread."""
+        with self._first:
+            if self._before is not None:
+                return
+            self.changed = True
+            self.before_change()
+            # Whatever changes from here on is known only when `changes` has looked: not every turn ends with that.
+            self._before, self._last = self._survey(self._last), None
 
     def changes(self) -> Changes:
         """What the turn changed in the workspace."""

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from wasm_kernel.host.runtime.base_memory import BaseMemory
 from wasm_kernel.host.runtime.engine import Engine, Module, Mount
-from wasm_kernel.host.runtime.instance import AtRest
+from wasm_kernel.host.runtime.instance_parts import AtRest
 
 
 class GuestImage(Protocol):

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from wasm_kernel.host.runtime.instance import AtRest
+from wasm_kernel.host.runtime.instance_parts import AtRest
 
 
 class Phase(Enum):

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import struct
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from wasm_kernel.errors import SandboxError
 from wasm_kernel.guest import wire
-from wasm_kernel.host.runtime import pagescan
+from wasm_kernel.host.runtime import pagescan, polling
 from wasm_kernel.host.runtime.engine import Engine, Module, Mount, Stop, Store, Trapped
+from wasm_kernel.host.runtime.forked_memory import ForkedMemory
+from wasm_kernel.host.runtime.instance_parts import AtRest, Fork, Handlers, Limits
 from wasm_kernel.host.runtime.interposer import Callbacks, Interposer
-from wasm_kernel.host.runtime.journal import OpenFile
 from wasm_kernel.host.runtime.listing import list_folder
 from wasm_kernel.host.runtime.memory import CHUNK, GuestMemory
 from wasm_kernel.host.runtime.page_keeper import PageKeeper
@@ -27,8 +26,7 @@ from wasm_kernel.host.runtime.run import SIGINT, Run
 # Functions of CPython's that the runtime does not export and we need.
 _INTERRUPT, _CALL, _CLEAR = "PyErr_SetInterruptEx", "PyObject_CallNoArgs", "PyErr_Clear"
 ADDED_EXPORTS = (_INTERRUPT, _CALL, _CLEAR)
-_SUBSCRIPTION = struct.Struct("<QB7xIxxxxQQH6x")  # userdata, tag, clock id, timeout, precision, flags
-_EVENT_SIZE, _CLOCK_TAG, _ABSOLUTE = 32, 0, 1
+STACK_POINTER = "__stack_pointer"  # of C's own stack in linear memory: the one global that changes
 _EINVAL, _EFAULT = 28, 21
 _MAX_SUBSCRIPTIONS = 4096
 _DOOR_REFUSED = -2
@@ -36,42 +34,6 @@ MOST_UNUSED = 1024  # stretches: each may cost a mapping
 _BLOCK_HEAD = 64  # bytes at both ends of a block that the allocator may use when it is freed
 _ALL = 1 << 62
 _FOREVER = 1e9  # seconds
-
-
-@dataclass
-class AtRest:
-    """What a guest is between two turns, apart from its memory.
-
-    Attributes:
-        files: Its open descriptors.
-        clock_ns: Its monotonic clock.
-        entry: The address of the driver's `turn` function in its memory; 0 before the driver is loaded.
-    """
-
-    files: list[OpenFile] = field(default_factory=list)
-    clock_ns: int = 0
-    entry: int = 0
-
-
-@dataclass(frozen=True)
-class Handlers:
-    """What the sandbox does with what an instance brings up; all called on the instance's thread."""
-
-    output: Callable[[int, bytes], None]
-    frame: Callable[[bytes], bytes]
-    first_change: Callable[[], None]
-    refill: Callable[[int], tuple[int, int]]
-    max_frame: int = 1 << 30  # a larger one is not even copied
-    frame_refused: Callable[[int], None] = lambda size: None
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The part of a policy that an instance enforces."""
-
-    memory_bytes: int
-    max_file_bytes: int
-    max_open_files: int
 
 
 class Instance:
@@ -86,13 +48,14 @@ class Instance:
         env: dict[str, str],
         limits: Limits,
         handlers: Handlers,
-        memory: GuestMemory,
+        memory: GuestMemory | ForkedMemory,
         rest: AtRest,
     ) -> None:
         self._handlers, self._memory = handlers, memory
         self._most = limits.memory_bytes
         self._engine = engine
         self._run: Run | None = None
+        self._counts_fuel = False  # in this turn
         self._keeper: PageKeeper | None = None
         self._keeper_module = modules.get("keeper")
         self.store = store = Store(engine, mounts, ["python"], env, limits.memory_bytes)
@@ -107,6 +70,8 @@ class Instance:
             self._interposer = interposer = Interposer(store, modules, callbacks, len(mounts))
             exports = store.instantiate(guest, interposer.imports_for(guest))
             self._linear = exports["memory"]
+            # Code that an earlier version compiled does not have it: its guests know nothing of workers, either.
+            self._stack_pointer = exports[STACK_POINTER] if STACK_POINTER in guest.exports else None
             interposer.attach(self._linear)
             interposer.set("max_file", limits.max_file_bytes)
             interposer.set("max_open", limits.max_open_files)
@@ -149,6 +114,7 @@ class Instance:
         """Make zeros of what the guest says is unused. If it lies, it harms only itself."""
         size = self.memory_span[1]
         ends = [(at + _BLOCK_HEAD, at + length - _BLOCK_HEAD) for at, length in stretches[:MOST_UNUSED]]
+        assert isinstance(self._memory, GuestMemory)
         with contextlib.suppress(OSError):  # too many mappings: it stays as it is
             self._memory.forget(
                 self._address, size, [(at, end) for at, end in ends if end <= size and end - at >= CHUNK]
@@ -168,6 +134,26 @@ class Instance:
 
         self._guarded(run, fuel, enter)
 
+    def fork(self) -> Fork | None:
+        """This guest in the middle of a turn, from a call to the host; None: its machine code does not let us."""
+        if self._stack_pointer is None or not isinstance(self._memory, GuestMemory):
+            return None
+        return Fork(self._memory.forked(*self.memory_span), self.rest(), self.store.get_global(self._stack_pointer))
+
+    def run_forked(self, run: Run, stack_pointer: int, function: int, fuel: int | None) -> bool:
+        """As the copy of a guest, call a function without arguments, above the frames of the guest's own call.
+
+        They are there in memory, and nothing ever returns to them. Whether the function returned. Raises `Trapped`.
+        """
+        returned = [False]
+
+        def enter() -> None:
+            returned[0] = bool(self._call(function))
+
+        self.store.set_global(self._stack_pointer, stack_pointer)
+        self._guarded(run, fuel, enter)
+        return returned[0]
+
     def run_source(self, run: Run, source: bytes) -> int:
         """Run Python source in the guest's `__main__`, as the runtime does it; its status. Raises `Trapped`."""
         status = [0]
@@ -180,6 +166,7 @@ class Instance:
 
     def _guarded(self, run: Run, fuel: int | None, enter: Callable[[], None]) -> None:
         self._interposer.begin_turn()
+        self._counts_fuel = self._engine.metered and fuel is not None
         if self._engine.metered:
             self.store.set_fuel(_ALL if fuel is None else fuel)
         self._run = run
@@ -199,6 +186,7 @@ class Instance:
 
         ``most``: None, and nothing is kept, if more bytes than these may have changed.
         """
+        assert isinstance(self._memory, GuestMemory)
         self.store.set_epoch_deadline(_ALL)
         return self.rest() if self._memory.keep(*self.memory_span, most, self._page_keeper()) else None
 
@@ -221,6 +209,26 @@ class Instance:
     def changed_files(self) -> bool:
         """Whether the last turn tried to change any file."""
         return bool(self._interposer.get("dirty"))
+
+    def files_changed_elsewhere(self, changed: bool) -> None:
+        """Count anew what may be written, before the next change; ``changed``: workers changed files in this turn."""
+        for name in ("bytes", "files"):
+            self._interposer.set(name, 0)
+        if changed:
+            self._interposer.set("dirty", 1)
+
+    def fuel_left(self) -> int | None:
+        """What is left of the turn's fuel; None: it is not counted."""
+        return self.store.fuel() if self._counts_fuel else None
+
+    def spend_fuel(self, fuel: int) -> None:
+        """Take fuel away that is used elsewhere; less than nothing: give some back."""
+        if self._counts_fuel and fuel:
+            self.store.set_fuel(max(0, self.store.fuel() - fuel))
+
+    def limit_growth(self, most: int) -> None:
+        """Let the memory grow up to so many bytes; `let_grow` sets it back."""
+        self.store.limit_memory(most)
 
     @property
     def memory_size(self) -> int:
@@ -287,11 +295,11 @@ class Instance:
         self._write(out_length, len(answer).to_bytes(4, "little"))
         return 0
 
-    def _refill(self, kind: int, _wanted: int) -> int:
+    def _refill(self, kind: int, wanted: int) -> int:
         """The filter's three questions: bytes left (0), names left (1), a first change is coming (2)."""
         if kind == 2:
             self._handlers.first_change()
-        left, names = self._handlers.refill(kind)
+        left, names = self._handlers.refill(kind, wanted)
         if kind == 2:
             self._interposer.set("bytes", left)
             self._interposer.set("files", names)
@@ -303,23 +311,16 @@ class Instance:
         if not 0 < count <= _MAX_SUBSCRIPTIONS:
             return _EINVAL
         try:
-            data = ctypes.string_at(self._span(subscriptions, count * 48), count * 48)
-            self._span(events, count * _EVENT_SIZE)
+            data = ctypes.string_at(self._span(subscriptions, count * polling.ASKED_SIZE), count * polling.ASKED_SIZE)
+            self._span(events, count * polling.EVENT_SIZE)
             self._span(used, 4)
         except IndexError:
             return _EFAULT
-        ready, waits = [], []
-        for userdata, tag, clock, timeout, _, flags in _SUBSCRIPTION.iter_unpack(data):
-            if tag != _CLOCK_TAG:
-                ready.append((userdata, tag))
-            else:
-                reference = time.time_ns() if clock == 0 else now
-                waits.append((timeout - reference if flags & _ABSOLUTE else timeout, userdata))
-        if waits and not ready:
-            nearest, userdata = min(waits)
-            self._wait(nearest / 1e9)
-            ready.append((userdata, _CLOCK_TAG))
-        packed = b"".join(struct.pack("<QHB5xQHxxxxxx", userdata, 0, tag, 1, 0) for userdata, tag in ready)
+        ready, wait = polling.what_is_asked(data, now)
+        if wait is not None:
+            self._wait(wait.seconds)
+            ready.append(wait.event)
+        packed = polling.pack(ready)
         self._write(events, packed)
         self._write(used, len(ready).to_bytes(4, "little"))
         return 0
@@ -351,10 +352,12 @@ class Instance:
             run.signal = signal
         return True
 
-    def pump(self, ready: Callable[[], bool], seconds: float = _FOREVER) -> bool:
+    def pump(
+        self, ready: Callable[[], bool], seconds: float = _FOREVER, nap: Callable[[float], object] | None = None
+    ) -> bool:
         """Wait, on the guest's behalf, until ``ready`` or for so long; False when an interrupt came first.
 
-        Raises `Stop`.
+        ``nap``: waits for something else than what wakes a run, for a moment at most. Raises `Stop`.
         """
         end = time.monotonic() + seconds
         while not ready():
@@ -373,7 +376,7 @@ class Instance:
             left = end - time.monotonic()
             if left <= 0:
                 break
-            self._run.wake.wait(min(left, 3600))
+            (nap or self._run.wake.wait)(min(left, 3600))
             self._run.wake.clear()  # whatever set it is looked at next
         return True
 

@@ -28,6 +28,7 @@ it a message; and at the end "done" with the result or "error" with an exception
 
 T = TypeVar("T")
 OnInput = Callable[[wire.InputRequest], str]
+OnMagic = Callable[[wire.HostMagic], bytes]
 
 _CALLER_FIRST = 0.002  # seconds
 _LONGEST_WAIT = 3600.0
@@ -98,7 +99,7 @@ class JobThread:
             with self._lock:
                 self._busy = self._interrupt_first = False
 
-    def wait(self, work: Callable[[], Any], on_input: OnInput | None = None) -> Any:
+    def wait(self, work: Callable[[], Any], on_input: OnInput | None = None, on_magic: OnMagic | None = None) -> Any:
         """Have work done and wait for its result. Ctrl-C here interrupts the guest, then raises."""
         messages: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self.submit(Job(work, lambda kind, value: messages.put((kind, value))))
@@ -107,10 +108,10 @@ class JobThread:
             try:
                 kind, value = messages.get()
                 if kind == "input":
-                    self.answer(_ask_caller(value, on_input), value)
+                    self.answer(wire.ANSWER_REFUSED if on_input is None else line_of(on_input, value), value)
                     continue
                 if kind == "magic":
-                    self.answer(wire.ANSWER_REFUSED, value)
+                    self.answer(wire.ANSWER_REFUSED if on_magic is None else on_magic(value), value)
                     continue
                 if kind == "waiting":
                     if self.claim(value):
@@ -258,9 +259,8 @@ class JobThread:
         self._finish()
 
 
-def _ask_caller(request: wire.InputRequest, on_input: OnInput | None) -> bytes:
-    if on_input is None:
-        return wire.ANSWER_REFUSED
+def line_of(on_input: OnInput, request: wire.InputRequest) -> bytes:
+    """The answer to a guest that wants a line of input."""
     try:
         return wire.ANSWER_TEXT + str(on_input(request)).encode("utf-8", "replace")
     except EOFError:

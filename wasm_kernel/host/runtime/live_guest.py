@@ -9,31 +9,34 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from wasm_kernel.errors import SandboxError
 from wasm_kernel.guest import wire
 from wasm_kernel.host.disk import locks, packages
-from wasm_kernel.host.runtime import scratch
+from wasm_kernel.host.network.guest_network import GuestNetwork
+from wasm_kernel.host.runtime import scratch, tasks
+from wasm_kernel.host.runtime.captured import Captured, TurnDelta
 from wasm_kernel.host.runtime.engine import Trapped
+from wasm_kernel.host.runtime.forked_memory import ForkedMemory
 from wasm_kernel.host.runtime.guest_files import GuestFiles
 from wasm_kernel.host.runtime.guest_image import GuestImage
 from wasm_kernel.host.runtime.guest_state import GuestState, Phase
-from wasm_kernel.host.runtime.instance import MOST_UNUSED, AtRest, Handlers, Instance, Limits
+from wasm_kernel.host.runtime.instance import MOST_UNUSED, Instance
+from wasm_kernel.host.runtime.instance_parts import AtRest, Fork, Handlers, Limits
 from wasm_kernel.host.runtime.job_thread import JobThread
-from wasm_kernel.host.runtime.memory import CHUNK, CapturedMemory, GuestMemory
+from wasm_kernel.host.runtime.memory import CHUNK, GuestMemory
 from wasm_kernel.host.runtime.output_buffer import OutputBuffer
-from wasm_kernel.host.runtime.page_delta import Pieces
 from wasm_kernel.host.runtime.run import Run
 from wasm_kernel.host.runtime.ticker import ticker
+from wasm_kernel.host.runtime.workers import LocalWorkers, Turn, most_workers
 from wasm_kernel.model.outcome import TrapCause
 from wasm_kernel.model.policy import ExecutionPolicy
 
 _REPLY_ROOM = 16 << 20  # a reply may be this much larger than display_max_bytes
 _SCRUB_SECONDS = 10.0
+_WITH_WORKERS = ("execute", "program")  # what people run; the rest is short, or happens between cells
 _WORTH_SCRUBBING = 8 << 20  # bytes that changed: some of them may be free by now
 MOST_LOGGED = 1 << 30  # bytes of memory, changed by one cell, that are logged before it is answered
 
@@ -41,41 +44,6 @@ MOST_LOGGED = 1 << 30  # bytes of memory, changed by one cell, that are logged b
 # Reads all of a snapshot's memory, and returns a function that then makes it and cannot fail: from the present memory,
 # if that is known page by page, or from scratch.
 Prepare = Callable[[GuestMemory, bool], Callable[[], GuestMemory]]
-
-
-@dataclass(frozen=True)
-class Captured:
-    """A guest at rest: what changed of its memory, its open files and clock, and when that was.
-
-    ``image_key``: the image whose base memory it builds on. ``fresh``: it has not run anything since that.
-    ``changed_files``: whether files changed since the capture before, or may have.
-    """
-
-    memory: CapturedMemory
-    rest: AtRest
-    image_key: str
-    fresh: bool
-    changed_files: bool = True
-    at: datetime = field(default_factory=lambda: datetime.now(UTC))
-
-
-@dataclass(frozen=True)
-class TurnDelta:
-    """A guest at rest, for the log of cells: what changed of its memory since the record before, and the rest.
-
-    Attributes:
-        memory_bytes: Size of its memory.
-        rest: Its open files and clock.
-        fresh: It has not run anything since the base memory.
-        changed_files: Whether files changed since the last capture, or may have.
-        body: The change of memory, for `GuestMemory.replay`; None: it is too large.
-    """
-
-    memory_bytes: int
-    rest: AtRest
-    fresh: bool
-    changed_files: bool
-    body: Pieces | None
 
 
 class LiveGuest:
@@ -99,8 +67,11 @@ class LiveGuest:
         self.state = GuestState(img.rest)
         self.instance: Instance | None = None
         self.files = GuestFiles(folder, scratch.make(), in_session=in_session)
+        self.network = GuestNetwork(lambda: self.policy)
         self._request = b""
         self._capture: OutputBuffer | None = None
+        self._workers: LocalWorkers | None = None  # of the present turn
+        self._sessions: frozenset[str] = frozenset()  # hidden from it
         self._scrubbing = False
         self._left_out = False  # the log has no change of memory for the last cell, which is still to be kept
 
@@ -114,11 +85,11 @@ class LiveGuest:
     def turn(self, request: dict[str, Any], buffers: tuple[bytes, ...], capture: OutputBuffer, run: Run) -> None:
         """One turn of the guest. Raises `Trapped`: `recover` has to be called then."""
         instance, policy, state = self._live(), self.policy, self.state
-        sessions: frozenset[str] = frozenset()
         if not self.files.in_session:
-            sessions = locks.named_sessions(self.files.folder)
-            instance.hide_sessions(sessions)
-        request = {**request, "memory_limit": policy.memory_bytes}
+            self._sessions = locks.named_sessions(self.files.folder)
+            instance.hide_sessions(self._sessions)
+        count = most_workers(policy) if request["op"] in _WITH_WORKERS else 0
+        request = {**request, "memory_limit": policy.memory_bytes, "workers": count}
         if state.fresh:
             request = {**request, "fresh": {"seed": os.urandom(16).hex(), "env": dict(policy.env)}}
         if self._packages is not None:
@@ -127,7 +98,9 @@ class LiveGuest:
             request = {**request, "reseed": os.urandom(16).hex()}
         self._request = wire.encode(request, buffers)
         self._capture = capture
-        self.files.begin_turn(sessions)
+        if request["op"] in _WITH_WORKERS:
+            self._workers = LocalWorkers(Turn(instance, run, capture, self.files, policy, self._worker_instance))
+        self.files.begin_turn(self._sessions)
         self._thread.begin_turn(run, instance, interruptible=not self._scrubbing)
         ticker.enter(instance)
         state.begin_turn()
@@ -137,6 +110,9 @@ class LiveGuest:
                 state.replied()
         finally:
             ticker.leave(instance)
+            workers, self._workers = self._workers, None
+            if workers is not None:
+                workers.end()
             self._thread.end_turn()
             capture.finish()
             self._capture = None
@@ -146,6 +122,7 @@ class LiveGuest:
         if self.instance is not None:
             self.state.trapped(self.instance.clock_ns())
         self.drop_instance()
+        self.network.close_all()
         if not self.state.saved:
             self.start_afresh()
         if trap.cause is TrapCause.HOST:
@@ -155,26 +132,33 @@ class LiveGuest:
         """The instance, made when first needed and after a trap."""
         if self.instance is None:
             policy, files = self.policy, self.files
-            eng, modules = self.image.modules(metered=policy.fuel_budget is not None)
-            self.instance = Instance(
-                eng,
-                modules["guest"],
-                modules,
-                self.image.mounts(files.folder, files.scratch, self._packages, self._shown_data()),
-                {},
-                Limits(policy.memory_bytes, policy.max_file_bytes, policy.max_open_files),
-                Handlers(
-                    self._on_output,
-                    self._on_frame,
-                    files.first_change,
-                    lambda kind: files.left(self.policy, kind),
-                    max_frame=min(policy.display_max_bytes + _REPLY_ROOM, wire.MAX_FRAME_BYTES),
-                    frame_refused=self._on_refused_frame,
-                ),
-                self.memory,
-                self.state.rest,
+            handlers = Handlers(
+                self._on_output,
+                self._on_frame,
+                files.first_change,
+                self._left,
+                max_frame=min(policy.display_max_bytes + _REPLY_ROOM, wire.MAX_FRAME_BYTES),
+                frame_refused=self._on_refused_frame,
             )
+            limits = Limits(policy.memory_bytes, policy.max_file_bytes, policy.max_open_files)
+            self.instance = self._make_instance(limits, handlers, self.memory, self.state.rest)
         return self.instance
+
+    def _make_instance(
+        self, limits: Limits, handlers: Handlers, memory: GuestMemory | ForkedMemory, rest: AtRest
+    ) -> Instance:
+        eng, modules = self.image.modules(metered=self.policy.fuel_budget is not None)
+        mounts = self.image.mounts(self.files.folder, self.files.scratch, self._packages, self._shown_data())
+        return Instance(eng, modules["guest"], modules, mounts, {}, limits, handlers, memory, rest)
+
+    def _worker_instance(self, limits: Limits, handlers: Handlers, fork: Fork) -> Instance:
+        instance = self._make_instance(limits, handlers, fork.memory, fork.rest)
+        if not self.files.in_session:
+            instance.hide_sessions(self._sessions)
+        return instance
+
+    def _left(self, kind: int, wanted: int) -> tuple[int, int]:
+        return self._workers.room(kind, wanted) if self._workers is not None else self.files.left(self.policy, kind)
 
     def keep(self, most: int | None = None) -> bool:
         """Bring the files of its memory up to date, if no more than ``most`` bytes changed; whether they are now."""
@@ -214,6 +198,7 @@ class LiveGuest:
     def start_afresh(self, img: GuestImage | None = None, *, empty_scratch: bool = True) -> None:
         """Begin again from the base memory of its image, or of another one; /tmp is emptied."""
         self.drop_instance()
+        self.network.close_all()
         if img is None or img.key == self.image.key:
             self.memory.reset()
         else:
@@ -249,6 +234,7 @@ class LiveGuest:
     def close(self) -> None:
         """Release its memory and files."""
         self.drop_instance()
+        self.network.close_all()
         self.memory.close()
         scratch.remove(self.files.scratch)
 
@@ -274,6 +260,7 @@ class LiveGuest:
     def replay(self, size: int, delta: bytes, rest: AtRest | None) -> None:
         """Become the guest of the next cell of a log; without ``rest``: a fresh one."""
         self.drop_instance()
+        self.network.close_all()
         if rest is None:
             self.start_afresh(empty_scratch=False)
             return
@@ -334,6 +321,7 @@ class LiveGuest:
         self.settle()
         finish = prepare(self.memory, self.state.saved)
         self.drop_instance()
+        self.network.close_all()
         files()
         scratch.furnish(self.files.scratch)
         self.image, self.memory = img, finish()
@@ -361,6 +349,7 @@ class LiveGuest:
             raise
         if isinstance(event, wire.NextRequest):
             request, self._request = self._request, b""
+            capture.begin()
             return request
         if isinstance(event, wire.Reply):
             capture.take_reply(event, len(frame))
@@ -378,6 +367,18 @@ class LiveGuest:
             return self._thread.ask("magic", event)
         elif isinstance(event, wire.Waiting):
             return self._thread.await_message(event.seconds)
+        elif isinstance(event, wire.WorkerRequest):
+            return self._ask_workers(event)
+        elif isinstance(event, wire.WorkerSays):
+            raise wire.BadFrame("only a worker says that")
+        elif isinstance(event, wire.Network):
+            return self.network.answer(event, self._live().pump)
         else:
             capture.take(event, len(frame))
         return b""
+
+    def _ask_workers(self, request: wire.WorkerRequest) -> bytes:
+        workers, instance = self._workers, self.instance
+        if workers is None or instance is None:
+            raise wire.BadFrame("there are no workers between cells")
+        return tasks.answer(workers, request, instance.pump)

@@ -13,9 +13,8 @@ A page written again and again (the interpreter's own) stays a private copy, and
 dropping it would cost a page fault in every execution. Long stretches, and pages that rest, are mapped from the
 overlay instead, so that large data is not held twice.
 
-A process may have only so many mappings (`vm.max_map_count`), threads and libraries included, and a guest that writes
-here and there makes two for every few pages. So a guest has a share, and all guests together have half of what there is
-(`Mappings`). Beyond that pages are copied: they are held twice, and everything else goes on.
+A process may have only so many mappings, and a guest that writes here and there makes two for every few pages. So each
+has a share (`Mappings`). Beyond that pages are copied: they are held twice, and everything else goes on.
 
 A capture for a snapshot copies nothing: it remembers which pages to read later (`PendingPages`), and whoever changes
 one of them in the overlay first puts it aside for those who have not read it yet.
@@ -34,6 +33,7 @@ from collections.abc import Collection, Container, Iterable, Sequence
 from wasm_kernel.errors import BadSnapshot
 from wasm_kernel.host.runtime import page_delta, pagescan
 from wasm_kernel.host.runtime.base_memory import BaseMemory, EmptyBase
+from wasm_kernel.host.runtime.forked_memory import ForkedMemory
 from wasm_kernel.host.runtime.mapped_memory import MappedMemory, MemoryPart
 from wasm_kernel.host.runtime.mappings import Mappings
 from wasm_kernel.host.runtime.overlay import COPIED, ELSEWHERE, IN_FILE, MAPPED, ZEROS, Overlay, differing
@@ -52,9 +52,9 @@ from wasm_kernel.host.runtime.pages import (
     punch_hole,
     write_memory,
 )
-from wasm_kernel.host.runtime.pending_pages import CapturedMemory, Part, captured_memory
+from wasm_kernel.host.runtime.pending_pages import CapturedMemory, Part, PendingPages, captured_memory
 
-__all__ = ["CHUNK", "PAGES", "CapturedMemory", "GuestMemory", "Part", "Span"]
+__all__ = ["CHUNK", "PAGES", "CapturedMemory", "GuestMemory", "Part", "PendingPages", "Span"]
 
 _HUGE = 256 * CHUNK  # from this length on in any case: a memory has room for few, and each may replace many mappings
 _REST_AFTER = 16  # keeps, before it is looked which private pages rest unchanged
@@ -71,7 +71,7 @@ class GuestMemory:
         self._overlay = Overlay()
         self._mappings = Mappings()
         self._keeps = self._rested = 0
-        self._just_changed: set[int] = set()  # by the last keep(), single pages only
+        self._just_changed: list[int] = []  # by the last keep(), single pages only
         self._changed: set[int] = set()  # pages that may differ from what the last capture() gave
         self._unlogged = page_delta.Unlogged()
 
@@ -118,12 +118,12 @@ class GuestMemory:
                 overlay.take_from_file(address, keeper.regions())
             self._keeps += 1
             for some, changed, undo in keeper.keep(overlay, size):
-                overlay.changing(set(some), undo)
+                overlay.changed(undo)
                 pages += some
                 if most is not None:
                     changes.append(changed)
-            self._just_changed = set(pages)
-            self._changed |= self._just_changed
+            self._just_changed = pages
+            self._changed.update(pages)
             if most is None:
                 self._unlogged.add(pages)
             else:
@@ -165,8 +165,8 @@ class GuestMemory:
                 for page, at in enumerate(range(start, end, PAGE), first):
                     if not states[page] or memcmp(at, at + to_view, PAGE):
                         single.append(page)
-        self._just_changed = set(single)
-        self._change(self._just_changed)
+        self._just_changed = single
+        self._change(single)
         for page in single:
             at = address + page * PAGE
             memmove(at + to_view, at, PAGE)
@@ -192,7 +192,8 @@ class GuestMemory:
         self._mappings.begin()
         with self._overlay.lock:
             spans = [((start - address) // PAGE, (end - address) // PAGE) for start, end in self.written(address, size)]
-            resting = [first for first, last in spans if self._just_changed.isdisjoint(range(first, last))]
+            active = set(self._just_changed)
+            resting = [first for first, last in spans if active.isdisjoint(range(first, last))]
             if len(resting) <= _RESTING_SPANS:
                 return
             for chunk in sorted({page // PAGES for page in resting}):
@@ -266,6 +267,10 @@ class GuestMemory:
         """The pages that are private copies in the live memory at ``address``, as ascending spans of addresses."""
         found = pagescan.written(address, size)
         return found if found is not None else list(differing(self._overlay, self.base, address, size))
+
+    def forked(self, address: int, size: int) -> ForkedMemory:
+        """The live memory as it is now, for workers, until the next `keep`. The guest must stand still."""
+        return ForkedMemory(self.base, self._overlay, self.written(address, size), address, size)
 
     def reset(self) -> None:
         """Forget everything since the base memory. No instance may be attached."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,7 @@ class OutputBuffer:
         between_cells: Whether no cell runs: the caps are for all that happens then in a minute.
         max_reply: Bytes that the reply may have.
         parents: Whether the receiver is told which request output belongs to.
+        on_begin: Called once, when the guest asks for its request.
     """
 
     policy: ExecutionPolicy
@@ -47,9 +49,11 @@ class OutputBuffer:
     error: GuestError | None = None
     reply: wire.Reply | None = None
     failure: BaseException | None = None
+    on_begin: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")
+        self._lock = threading.RLock()  # the guest's workers print on threads of their own
         self._decoders = {"stdout": decoder("replace"), "stderr": decoder("replace")}
         self._limits = {
             "stdout": self.policy.stdout_max_bytes,
@@ -58,11 +62,23 @@ class OutputBuffer:
         }
         self.room = {**self._limits, **self.room}
 
+    def begin(self) -> None:
+        """The guest asks for its request. It may do so as often as it likes."""
+        called, self.on_begin = self.on_begin, None
+        if called is not None:
+            called()
+
     def write(self, fd: int, data: bytes) -> None:
         """Bytes the guest wrote to stdout (1) or stderr (2)."""
         name = "stderr" if fd == 2 else "stdout"
         if name not in self.cut:
-            self._print(name, self._decoders[name].decode(data))
+            self.print(name, self._decoders[name].decode(data))
+
+    def print(self, name: str, text: str) -> None:
+        """Text for "stdout" or "stderr". On any thread."""
+        with self._lock:
+            if name not in self.cut:
+                self._print(name, text)
 
     def _print(self, name: str, text: str) -> None:
         data = text.encode()  # its size now: a byte that is not valid UTF-8 has become three
@@ -84,13 +100,14 @@ class OutputBuffer:
             self.emit(wire.Stream(name, text))
 
     def notice(self, what: str, text: str) -> None:
-        """Say, once, that something was too much."""
-        self.cut.add(what)
-        if what not in self.told:
-            self.told.add(what)
-            notice = Notice("stdout" if what == "stdout" else "stderr", f"\n[wasm-kernel: {text}]\n")
-            self.streams[notice.name].append(notice.text)
-            self.emit(notice)
+        """Say, once, that something was too much. On any thread."""
+        with self._lock:
+            self.cut.add(what)
+            if what not in self.told:
+                self.told.add(what)
+                notice = Notice("stdout" if what == "stdout" else "stderr", f"\n[wasm-kernel: {text}]\n")
+                self.streams[notice.name].append(notice.text)
+                self.emit(notice)
 
     def take(self, event: wire.Event, size: int) -> bool:
         """An event the guest sent, of this many bytes; whether it was let through."""
@@ -129,17 +146,18 @@ class OutputBuffer:
 
     def emit(self, event: wire.Event) -> None:
         """Pass an event on. A callback that raises is not called again; `execute` raises for it at the end."""
-        if self.on_event is not None:
-            try:
-                self.on_event(event)
-            except BaseException as e:  # noqa: BLE001 - it belongs to the caller of execute
-                self.failure, self.on_event = e, None
+        with self._lock:
+            if self.on_event is not None:
+                try:
+                    self.on_event(event)
+                except BaseException as e:  # noqa: BLE001 - it belongs to the caller of execute
+                    self.failure, self.on_event = e, None
 
     def finish(self) -> None:
         """Show what an incomplete character left behind."""
         for name, decoder in self._decoders.items():
             if name not in self.cut:
-                self._print(name, decoder.decode(b"", final=True))
+                self.print(name, decoder.decode(b"", final=True))
 
     def text(self, name: str) -> str:
         """All that was kept of a stream."""

@@ -11,6 +11,7 @@ import re
 import tempfile
 import threading
 import weakref
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -39,6 +40,8 @@ IN_FILE = 4  # not in it but in `Overlay.file`, from which the guest went on, an
 _ZERO_PAGE = bytes(PAGE)
 _IN_FILE_PAGES = re.compile(b"\\x%02x+" % IN_FILE, re.DOTALL)
 _MOST_PAGES = 1 << 20  # of a memory
+_LOOK_EVERY = 8  # small changes, before it is looked who still needs those of before
+_MUCH_HELD = 32 << 20  # bytes, for which that is looked every time
 
 
 class PageReader:
@@ -46,6 +49,7 @@ class PageReader:
 
     def __init__(self, pages: Iterable[int], moment: int) -> None:
         self.unread = set(pages)
+        self.put_aside: set[int] = set()  # of these: held as they were, whatever happens to them from now on
         self.moment = moment
 
 
@@ -78,28 +82,42 @@ class Overlay:
         self.lock = threading.Lock()  # held while pages change, and while one is read later
         self.readers: weakref.WeakSet[PageReader] = weakref.WeakSet()
         self.moment = 0  # how often pages changed
-        self._changes: list[_Change] = []  # that somebody may have to undo, the oldest first
+        self._changes: deque[_Change] = deque()  # that somebody may have to undo, the oldest first
+        self.held_bytes = 0  # the size of these
         self.file: MappedMemory | None = None  # has the pages that are `IN_FILE`
         self._in_file: list[Span] = []  # where those are, or were
 
-    def changing(self, pages: set[int], undo: bytes = b"") -> None:
-        """These pages are about to change. ``undo``: what undoes that, if it is known; `lock` is held."""
+    def changing(self, pages: set[int]) -> None:
+        """These pages are about to change; `lock` is held."""
         self.moment += 1
+        wanted: set[int] = set()
+        for reader in self._waiting_readers():
+            needed = (reader.unread & pages) - reader.put_aside
+            reader.put_aside |= needed
+            wanted |= needed
+        if wanted:
+            self._put_aside({page: self.page(page) for page in wanted}, b"")
+
+    def changed(self, undo: bytes) -> None:
+        """Lines of some pages have just changed; this undoes it (`page_delta`). `lock` is held."""
+        self.moment += 1
+        if not self.moment % _LOOK_EVERY or self.held_bytes > _MUCH_HELD:
+            self._waiting_readers()
+        if self.readers:
+            self._put_aside({}, undo)
+
+    def _put_aside(self, pages: dict[int, bytes | None], lines: bytes) -> None:
+        change = _Change(self.moment, pages, lines)
+        self._changes.append(change)
+        self.held_bytes += change.size
+
+    def _waiting_readers(self) -> list[PageReader]:
+        """Those who have not read everything; what none of them needs is dropped."""
         waiting = [reader for reader in self.readers if reader.unread]
         oldest = min((reader.moment for reader in waiting), default=self.moment)
         while self._changes and self._changes[0].moment <= oldest:
-            del self._changes[0]
-        if undo and waiting:
-            self._changes.append(_Change(self.moment, {}, undo))
-        elif waiting:
-            wanted = set().union(*(reader.unread & pages for reader in waiting))
-            if wanted:
-                self._changes.append(_Change(self.moment, {page: self.page(page) for page in wanted}, b""))
-
-    @property
-    def held_bytes(self) -> int:
-        """How much was put aside for readers, when pages last changed."""
-        return sum(change.size for change in self._changes)
+            self.held_bytes -= self._changes.popleft().size
+        return waiting
 
     def pages_at(self, pages: Iterable[int], moment: int) -> dict[int, bytes | None]:
         """What pages held at a moment; None: they were not in the overlay. `lock` is held."""
@@ -128,7 +146,7 @@ class Overlay:
         if size <= self.size:
             return
         if self.fd < 0:
-            self.fd = _unnamed_file()
+            self.fd = unnamed_file()
         os.ftruncate(self.fd, size)
         self._unmap()
         self.view, self.size = map_file(self.fd, size, PROT_RW, mmap.MAP_SHARED), size
@@ -254,7 +272,8 @@ def differing(overlay: Overlay, base: BaseMemory | EmptyBase, address: int, size
                 yield live, live + PAGE
 
 
-def _unnamed_file() -> int:
+def unnamed_file() -> int:
+    """A new file in memory, or in the folder of temporary files; it goes when it is closed."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("wasm-kernel-overlay", os.MFD_CLOEXEC)
     handle, name = tempfile.mkstemp(prefix="wasm-kernel-overlay-")

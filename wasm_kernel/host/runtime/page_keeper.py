@@ -19,7 +19,7 @@ from wasm_kernel.host.runtime.base_memory import BaseMemory, EmptyBase
 from wasm_kernel.host.runtime.engine import Engine, Module, Store
 from wasm_kernel.host.runtime.overlay import Overlay
 from wasm_kernel.host.runtime.page_delta import ENTRY
-from wasm_kernel.host.runtime.pages import CHUNK, PAGE, PAGES, Span, buffer, drop, map_over, map_shared_over
+from wasm_kernel.host.runtime.pages import CHUNK, PAGE, PAGES, Span, drop, map_over, map_shared_over
 
 VERY_LONG = 16 * CHUNK  # stretches from this length on are mapped, and those with a chunk's worth of new pages
 _MOST_MEMORY = 1 << 32
@@ -130,14 +130,13 @@ class PageKeeper:
         self._over, self._under, self._work = (store.new_memory(size) for size in (0, base.size, _WORK))
         exports = store.instantiate(module, [guest, self._over, self._under, self._work])
         self._total = store.caller(exports["total"], "i", "l")
-        self._keep = store.caller(exports["keep"], "il", "i")
-        self._globals = {name: exports[name] for name in ("region", "page", "long", "size")}
+        self._keep = store.caller(exports["keep"], "ili", "l")
         self._at = store.memory_address(self._work)
         if base.size:
             map_over(store.memory_address(self._under), base.size, base.fd, 0)
         store.set_global(exports["base_pages"], base.size // PAGE)
         self._mapped: tuple[weakref.ref[Overlay], int] | None = None
-        self._address = self._regions = 0
+        self._address = self._regions = self._long = 0
 
     def scan(self, address: int, size: int) -> int | None:
         """Ask the system which pages were written; how many bytes that is. None: it does not say, or not so many."""
@@ -161,12 +160,15 @@ class PageKeeper:
             self._store.memory_grow_to(self._over, size)
             map_shared_over(self._store.memory_address(self._over), size, overlay.fd)
             self._mapped = weakref.ref(overlay), size
-        states = self._at + _LAYOUT["STATES"]
-        ctypes.memmove(states, bytes(overlay.states), len(overlay.states))
-        for name, value in {"region": 0, "page": -1, "long": 0}.items():
-            self._store.set_global(self._globals[name], value)
-        while (found := self._keep(self._regions, self._address)) > 0:
-            length = self._store.get_global(self._globals["size"])
+        states, count = self._at + _LAYOUT["STATES"], len(overlay.states)
+        ctypes.memmove(states, (ctypes.c_char * count).from_buffer(overlay.states), count)
+        first = True
+        while True:
+            told = self._keep(self._regions, self._address, first)
+            found, self._long, length = told & 0xFFFF, told >> 16 & 0xFFFF, told >> 32
+            if not found:
+                break
+            first = False
             pages = (ctypes.c_uint32 * found).from_address(self._at + _LAYOUT["OUT"])[:]
             at = self._at + _LAYOUT["DELTA"]
             yield pages, ctypes.string_at(at, length), ctypes.string_at(at + _UNDO_BEHIND, length)
@@ -174,11 +176,12 @@ class PageKeeper:
                 drop(at, 2 * _UNDO_BEHIND)
             if found < _MOST_PAGES:
                 break
-        overlay.states[:] = buffer(states, len(overlay.states)).raw
+        ctypes.memmove((ctypes.c_char * count).from_buffer(overlay.states), states, count)
 
     def long(self) -> list[Span]:
         """The long stretches among the regions, as addresses: `keep` has not looked at them."""
-        count = self._store.get_global(self._globals["long"])
-        indexes = (ctypes.c_uint32 * count).from_address(self._at + _LAYOUT["LONG"])[:]
+        if not self._long:
+            return []
+        indexes = (ctypes.c_uint32 * self._long).from_address(self._at + _LAYOUT["LONG"])[:]
         words = (ctypes.c_uint64 * (3 * self._regions)).from_address(self._at)
         return [(words[3 * i], words[3 * i + 1]) for i in indexes]

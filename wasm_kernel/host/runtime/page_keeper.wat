@@ -8,10 +8,9 @@
 ;; its end: zeros), or it is zeros (3), which are not read, because that would fill the hole they are.
 
 (global $base_pages (export "base_pages") (mut i32) (i32.const 0))
-(global $region (export "region") (mut i32) (i32.const 0))  ;; where `keep` goes on: this region, and this page of it;
-(global $page (export "page") (mut i32) (i32.const -1))  ;; -1: its first
-(global $long (export "long") (mut i32) (i32.const 0))
-(global $size (export "size") (mut i32) (i32.const 0))  ;; of what `keep` wrote to DELTA
+(global $region (mut i32) (i32.const 0))  ;; where `keep` goes on: this region, and this page of it;
+(global $page (mut i32) (i32.const -1))  ;; -1: its first
+(global $long (mut i32) (i32.const 0))
 
 (func $state (param $page i32) (result i32)
   (i32.load8_u $w (i32.add (i32.const %STATES%) (local.get $page))))
@@ -66,11 +65,15 @@
   (i32.ge_u (local.get $new) (i32.const %LONG_NEW%)))
 
 ;; Keep the pages of n regions that differ: their numbers go to OUT, what changed in them and what undoes it to DELTA and
-;; UNDO, as `page_delta` spells it. Gives how many. It ends early when these are full, and goes on when called again.
-;; Long regions are only listed.
-(func (export "keep") (param $n i32) (param $address i64) (result i32)
+;; UNDO, as `page_delta` spells it. It ends early when these are full, and goes on when called again without $first.
+;; Long regions are only listed. Gives how many pages (16 bits), how many long regions so far (16), the bytes of DELTA.
+(func (export "keep") (param $n i32) (param $address i64) (param $first i32) (result i64)
   (local $page i32) (local $last i32) (local $found i32) (local $to i32) (local $end i32)
   (local.set $to (i32.const %DELTA%))
+  (if (local.get $first) (then
+    (global.set $region (i32.const 0))
+    (global.set $page (i32.const -1))
+    (global.set $long (i32.const 0))))
   (block $full (block $done (loop $region
     (br_if $done (i32.ge_u (global.get $region) (local.get $n)))
     (local.set $page (call $bound (global.get $region) (i32.const 0) (local.get $address)))
@@ -95,5 +98,6 @@
     (global.set $page (i32.const -1))
     (global.set $region (i32.add (global.get $region) (i32.const 1)))
     (br $region))))
-  (global.set $size (i32.sub (local.get $to) (i32.const %DELTA%)))
-  (local.get $found))
+  (i64.or
+    (i64.extend_i32_u (i32.or (local.get $found) (i32.shl (global.get $long) (i32.const 16))))
+    (i64.shl (i64.extend_i32_u (i32.sub (local.get $to) (i32.const %DELTA%))) (i64.const 32))))

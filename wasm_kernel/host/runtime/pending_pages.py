@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -20,26 +21,30 @@ class CapturedMemory:
     Attributes:
         size: Of the memory.
         everything: Whether this is all that is not as in the base, rather than what changed since the last capture.
-        whole: Chunks by number, most of whose pages changed.
-        pages: Single pages by number: those that changed of a chunk known page by page, all of any other.
+        whole: Chunks, by number, most of whose pages changed, and where each is read.
+        pages: Single pages, likewise: those that changed of a chunk known page by page, all of any other.
         logged: The log of cells (its id) whose records this includes, and how many of them: `Manifest.log`.
     """
 
     size: int
     everything: bool = False
-    whole: list[Part] = field(default_factory=list)
-    pages: list[Part] = field(default_factory=list)
+    whole: dict[int, PendingPages] = field(default_factory=dict)
+    pages: dict[int, PendingPages] = field(default_factory=dict)
     logged: tuple[str, int] = ("", 0)
 
     def take_over(self, before: CapturedMemory) -> None:
         """Add what was captured ``before``, as far as it has not changed again since."""
         if self.everything:
             return
-        chunks, pages = {n for n, _ in self.whole}, {n for n, _ in self.pages}
-        split = {page // PAGES for page in pages}
-        self.whole = [item for item in before.whole if item[0] not in chunks and item[0] not in split] + self.whole
-        older = [item for item in before.pages if item[0] not in pages and item[0] // PAGES not in chunks]
-        self.pages = older + self.pages
+        chunks, pages = dict(before.whole), dict(before.pages)
+        for number in chunks.keys() & {page // PAGES for page in self.pages}:
+            del chunks[number]
+        if len(self.whole) * PAGES < len(pages):
+            for page in itertools.chain.from_iterable(range(n * PAGES, (n + 1) * PAGES) for n in self.whole):
+                pages.pop(page, None)
+        else:
+            pages = {page: later for page, later in pages.items() if page // PAGES not in self.whole}
+        self.whole, self.pages = chunks | self.whole, pages | self.pages
         self.everything = before.everything
 
 
@@ -106,4 +111,4 @@ def captured_memory(
             single += range(number * PAGES, (number + 1) * PAGES)
     wanted = {page for number in whole for page in range(number * PAGES, (number + 1) * PAGES)}.union(single)
     later = PendingPages(overlay, base, wanted)
-    return CapturedMemory(size, everything, [(n, later) for n in whole], [(n, later) for n in single])
+    return CapturedMemory(size, everything, dict.fromkeys(whole, later), dict.fromkeys(single, later))

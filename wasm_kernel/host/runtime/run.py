@@ -23,6 +23,7 @@ class Run:
         self.signal = 0
         self.stop = False
         self.interrupted = False
+        self.interrupts = 0  # how often
         self.timed_out = False
         self.fuel_used = 0  # by a metered guest, when the turn is over
         self.wake = threading.Event()
@@ -30,6 +31,7 @@ class Run:
     def interrupt(self) -> None:
         """Ask for a KeyboardInterrupt."""
         self.interrupted = True
+        self.interrupts += 1
         self.signal = SIGINT
         if self._force_at is None:
             self._force_at = time.monotonic() + self._grace

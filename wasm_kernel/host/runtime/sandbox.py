@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from wasm_kernel.host.files.quota import Quota
+from wasm_kernel.host.network.guest_network import GuestNetwork
+from wasm_kernel.host.runtime.captured import Captured, TurnDelta
 from wasm_kernel.host.runtime.executions import Executions
 from wasm_kernel.host.runtime.guest_image import GuestImage
-from wasm_kernel.host.runtime.instance import AtRest
-from wasm_kernel.host.runtime.job_thread import Deliver, Job, JobThread, OnInput
-from wasm_kernel.host.runtime.live_guest import Captured, LiveGuest, Prepare, TurnDelta
+from wasm_kernel.host.runtime.instance_parts import AtRest
+from wasm_kernel.host.runtime.job_thread import Deliver, Job, JobThread, OnInput, OnMagic
+from wasm_kernel.host.runtime.live_guest import LiveGuest, Prepare
 from wasm_kernel.host.runtime.memory import CapturedMemory, GuestMemory
 from wasm_kernel.host.runtime.output_buffer import OnEvent, OutputBuffer
 from wasm_kernel.host.runtime.pages import give_back
@@ -55,29 +57,39 @@ class Sandbox:
         *,
         on_event: OnEvent | None = None,
         on_input: OnInput | None = None,
+        on_magic: OnMagic | None = None,
         options: dict[str, Any] | None = None,
     ) -> SandboxResult:
         """Run a cell to its end and return everything it gave.
 
         ``on_event`` is called on the sandbox's thread while the cell runs. ``on_input`` is called on this thread
-        when the cell wants a line; without it `input()` raises. Ctrl-C here interrupts the cell, then raises.
+        when the cell wants a line; without it `input()` raises; ``on_magic`` when it wants something else of the host.
+        Ctrl-C here interrupts the cell, then raises.
         """
         capture, work = self._cell(code, on_event, {"allow_stdin": on_input is not None, **(options or {})})
-        result: SandboxResult = self._thread.wait(work, on_input)
+        result: SandboxResult = self._thread.wait(work, on_input, on_magic)
         if capture.failure is not None:
             raise capture.failure
         return result
 
     def begin_execute(
-        self, code: str, deliver: Deliver, *, on_event: OnEvent, options: dict[str, Any], log: OnLog | None = None
+        self,
+        code: str,
+        deliver: Deliver,
+        *,
+        on_event: OnEvent,
+        options: dict[str, Any],
+        log: OnLog | None = None,
+        on_begin: Callable[[], None] | None = None,
     ) -> None:
         """Run a cell without waiting for it: ``deliver`` is called with everything that happens.
 
         ``on_event`` also learns which request output belongs to (`wire.Parent`).
         ``log``: called with the result and with what changed of the guest, on the sandbox's thread, before the result
-        is delivered; it says whether it has taken the change.
+        is delivered; it says whether it has taken the change. ``on_begin``: called there when the guest has the code.
         """
-        run = self._cell(code, on_event, options, parents=True)[1]
+        capture, run = self._cell(code, on_event, options, parents=True)
+        capture.on_begin = on_begin
 
         def work() -> SandboxResult:
             result = run()
@@ -253,6 +265,11 @@ class Sandbox:
         """A guest that has not run yet."""
         image = self._guest.image
         return Captured(CapturedMemory(image.memory.size, everything=True), image.rest, image.key, fresh=True)
+
+    @property
+    def network(self) -> GuestNetwork:
+        """Where it may connect to, and its connections."""
+        return self._guest.network
 
     @property
     def scratch(self) -> Path:

@@ -49,6 +49,7 @@ class ChunkIndex:
         self._folder, self._packs = folder, folder / "packs"
         self._lock = threading.RLock()
         self._open: tuple[sqlite3.Connection, Path | None] | None = None
+        self._synced = False
 
     def locate(self, names: Iterable[bytes]) -> dict[bytes, Place]:
         """The places that are known; whether they are right is for the reader to find out."""
@@ -92,6 +93,12 @@ class ChunkIndex:
     def sync(self) -> None:
         """Learn of packs that are not known, and forget those that are gone."""
         self._do(self._sync)
+
+    def sync_once(self) -> None:
+        """The same, unless it was done before."""
+        if not self._synced:
+            self.sync()
+            self._synced = True
 
     def refresh(self) -> None:
         """Close a database that another process has replaced, or that is only in memory."""

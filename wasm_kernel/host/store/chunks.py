@@ -61,7 +61,6 @@ class ChunkStore:
         self.numbered: dict[str, int] = {}  # a group to the highest number in it, for whoever numbers manifests
         self._packs, self._manifests = folder / "packs", folder / "manifests"
         self._index = ChunkIndex(folder)
-        self._synced = False
 
     def close(self) -> None:
         """Close its files. The next use opens them again."""
@@ -77,9 +76,6 @@ class ChunkStore:
         """
         with self.hold():
             self._index.refresh()
-            if not self._synced:
-                self._index.sync()
-                self._synced = True
             take = Transaction(self.folder, self._index, allowance(self.folder), in_threads if hurry else one_by_one)
             try:
                 yield take
@@ -285,6 +281,8 @@ class Transaction:
             raise ValueError(f"a chunk has at most {MAX_RAW:,} bytes")
         names: list[bytes] = self._each(_name_of, views, size)
         fresh = {name: view for name, view in zip(names, views, strict=True) if name != ZERO and name not in self._own}
+        if fresh:
+            self._index.sync_once()  # whoever puts nothing, as a fork, does without the index
         for name, place in self._index.locate(fresh).items():
             if self._is_there(place):
                 del fresh[name]

@@ -112,6 +112,11 @@ def names(folder: Path, group: str | None = None) -> list[tuple[str, str]]:
     return found
 
 
+def exists(store: Path, group: str, name: str) -> bool:
+    """Whether a store has a manifest, damaged or not."""
+    return os.path.lexists(f"{store}/manifests/{checked(group, 'group')}/{checked(name, 'name')}{_SUFFIX}")
+
+
 def read(folder: Path, group: str, name: str) -> bytes:
     """A manifest's body. `BadManifest` if it is damaged, FileNotFoundError if there is none."""
     with _opened(folder, group, name) as (handle, bad):

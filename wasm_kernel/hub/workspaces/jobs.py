@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import psutil  # noqa: F401 - needed later, where it cannot be imported any more
 
 from wasm_kernel.errors import WasmKernelError
 from wasm_kernel.host.disk.records import read_record, write_record
+from wasm_kernel.host.network.connection_log import ConnectionLog
 from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.prune_report import PruneReport, report_of_snapshots
 from wasm_kernel.model.records import format_time
@@ -41,6 +43,7 @@ from wasm_kernel.sessions.session_list import SessionSummary, list_sessions, sna
 from wasm_kernel.sessions.snapshots import delete_snapshot, fork_snapshot, give_space_back, list_snapshots
 
 _TEXT = 300  # of a title or a path: enough for a table
+_MAX_CONNECTIONS, _MAX_SESSIONS = 1000, 10_000
 _QUIET = SandboxLogger(level="error")
 
 
@@ -149,6 +152,15 @@ def tell(root: Path, notices: list[dict[str, Any]]) -> dict[str, Any]:
     return {}
 
 
+def connections(root: Path, after: str) -> dict[str, Any]:
+    """The newest connections of all sessions that began after a time, as their logs have them."""
+    found = []
+    for folder in list(islice((root / STATE_FOLDER / "history").glob("*"), _MAX_SESSIONS)):
+        lines = ConnectionLog(folder).lines(_MAX_CONNECTIONS)
+        found += [{**line, "session_id": folder.name} for line in lines if str(line.get("time", "")) > after]
+    return {"connections": sorted(found, key=lambda line: str(line["time"]))[:_MAX_CONNECTIONS]}
+
+
 JOBS: dict[str, Callable[..., Mapping[str, Any]]] = {
-    f.__name__: f for f in (look, snapshots, foresee, remove, stop, fork, thin, forget, sweep, tell)
+    f.__name__: f for f in (look, snapshots, foresee, remove, stop, fork, thin, forget, sweep, tell, connections)
 }

@@ -28,6 +28,7 @@ from wasm_kernel.kernel.files.looking import Looks, Seen
 from wasm_kernel.kernel.files.pane import Pane
 from wasm_kernel.kernel.files.panel import Panel
 from wasm_kernel.kernel.render import bar, escape, visible
+from wasm_kernel.model.names import key_of
 from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.runtime import SessionRuntime
 
@@ -132,7 +133,7 @@ class Browser:
         self._crumbs = row()
         self._up = button("", "arrow-up", "Up (Backspace)", self._go_up, "up")
         self._open = button("Open", "folder-open", "Open the folder (Enter, double click)", self._go_in, "open")
-        self._add = button("Upload", "upload", "Upload files into this folder", self._exchange.upload)
+        self._add = button("Upload", "upload", "Upload files into this folder", self._exchange.upload, "add")
         self._new = button("New folder", "plus", "Create a folder here", self._changes.new_folder)
         self._rename = button("Rename", "pencil", "Rename (F2)", self._changes.rename, "rename")
         self._move = button("Move", "arrow-right", "Move to another folder", self._changes.move)
@@ -140,9 +141,11 @@ class Browser:
         self._again = button("", "refresh", "Refresh", self._look_again, "again")
         self._filter = w.Text(placeholder="Filter: part of a name, or *.csv")
         self._filter.observe(lambda change: self._changed(wanted=change.new, page=0), "value")
-        self._sort = w.Dropdown(options=[(text, key) for key, text in listing.SORTS.items()], value=self.view.sort)
+        sorts = [(text, key) for key, text in listing.SORTS.items()]
+        self._sort = w.Dropdown(options=sorts, value=self.view.sort, description="Order")
+        self._sort.add_class("wk-order")
         self._sort.observe(lambda change: self._changed(sort=change.new, page=0), "value")
-        self._list = w.SelectMultiple(rows=_ROWS[0])
+        self._list = w.SelectMultiple(rows=_ROWS[0], description="Files")
         self._list.add_class("wk-list")
         self._list.observe(self._picked, "index")
         self._previous = button("", "chevron-left", "Previous page", self._go_back)
@@ -237,10 +240,10 @@ class Browser:
         self._pane.show(self.chosen())
 
     def _show_head(self, page: Page) -> None:
-        """The line above the list. It also says which rows the kernel sees as selected; `keys.js` waits for that."""
+        """The line above the list, and for `keys.js`: which rows the kernel sees as selected, and which folder."""
         picked = ",".join(str(n) for n, entry in enumerate(page.entries) if entry.path in self._selected)
-        text = escape(listing.header(listing.name_width(page.entries)))
-        self._head.value = f'<div class="wk-head" data-picked="{picked}">{text}</div>'
+        known = f'data-picked="{picked}" data-folder="{key_of(self.view.folder)}"'
+        self._head.value = f'<div class="wk-head" {known}>{style.head(page.entries, self.view.sort)}</div>'
 
     def _show_list(self, page: Page) -> None:
         paths = [e.path for e in page.entries]

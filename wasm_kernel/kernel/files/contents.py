@@ -14,35 +14,24 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
+from wasm_kernel.kernel.files.preview_parts import COLUMNS, ROWS, NotThat, Seen, short, table_html
 from wasm_kernel.kernel.render import escape, visible
 from wasm_kernel.model.units import counted
 
 TEXT_BYTES = 64 << 10
 JSON_BYTES = 1 << 20
 SQLITE_BYTES = 64 << 20
-ZIP_BYTES = 256 << 20
 HEX_BYTES = 256
 MEMORY = 512 << 20
 SECONDS = 4
 
 _MAX_LINES = 400
 _MAX_LINE = 400
-_ROWS, _COLUMNS, _CELL = 50, 20, 80
 _NODES, _DEPTH, _STRING = 600, 12, 200
 _NAMES = 200
-_XML_BYTES = 1 << 20
-_MEMBERS = 20_000
-
-Seen = tuple[str, str]
-"""A sentence about it, and it as HTML."""
-
-
-class NotThat(Exception):
-    """The file is not what its name says, or too large; the message says which."""
-
 
 # ---- text
 
@@ -109,16 +98,6 @@ def show_text(data: bytes, name: str, size: int) -> Seen:
 # ---- tables
 
 
-def table_html(header: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
-    """Rows as a table."""
-
-    def line(tag: str, cells: Sequence[object]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(c)}</{tag}>" for c in cells) + "</tr>"
-
-    head = f"<thead>{line('th', header)}</thead>" if header else ""
-    return f'<table class="wk-table">{head}<tbody>{"".join(line("td", r) for r in rows)}</tbody></table>'
-
-
 def show_csv(data: bytes, name: str, size: int) -> Seen:
     """The first rows of a table in text form."""
     text = decode(data[:TEXT_BYTES], cut=size > TEXT_BYTES)
@@ -129,19 +108,15 @@ def show_csv(data: bytes, name: str, size: int) -> Seen:
     csv.field_size_limit(TEXT_BYTES)
     rows = []
     with contextlib.suppress(csv.Error):  # show what could be read so far
-        for row in itertools.islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), _ROWS + 2):
-            rows.append([_short(cell) for cell in row[:_COLUMNS]] + (["…"] if len(row) > _COLUMNS else []))
+        for row in itertools.islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), ROWS + 2):
+            rows.append([short(cell) for cell in row[:COLUMNS]] + (["…"] if len(row) > COLUMNS else []))
     if not rows:
         raise NotThat("empty")
-    more = len(rows) > _ROWS + 1 or size > TEXT_BYTES
-    header, body = rows[0], rows[1 : _ROWS + 1]
+    more = len(rows) > ROWS + 1 or size > TEXT_BYTES
+    header, body = rows[0], rows[1 : ROWS + 1]
     what = counted(len(body), "row")
     said = f"the first {what}" if more else what
     return f"{said}, {counted(len(header), 'column')}", table_html(header, body)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
 
 
 # ---- JSON
@@ -164,7 +139,7 @@ def show_json(data: bytes, name: str, size: int) -> Seen:
 
 def _tree(value: Any, key: str, depth: int, left: list[int]) -> str:
     left[0] -= 1
-    name = f'<span class="wk-key">{escape(_short(key))}</span> ' if key else ""
+    name = f'<span class="wk-key">{escape(short(key))}</span> ' if key else ""
     if not isinstance(value, dict | list):
         text = json.dumps(value, ensure_ascii=False)
         text = text if len(text) <= _STRING else text[:_STRING] + "…"
@@ -189,61 +164,16 @@ def _tree(value: Any, key: str, depth: int, left: list[int]) -> str:
     return f"<details{opened}><summary>{summary}</summary>{''.join(inner)}</details>"
 
 
-# ---- Excel and sqlite: names of sheets and tables
+# ---- sqlite: names of tables
 
 
-def show_excel(file: IO[bytes], size: int) -> Seen:
-    """The names of its sheets."""
-    import zipfile
-    import zlib
-
-    if size > ZIP_BYTES:
-        raise NotThat("too large to look into")
-    try:
-        with zipfile.ZipFile(file) as archive:
-            if len(archive.infolist()) > _MEMBERS:
-                raise NotThat("too many parts to look into")
-            with archive.open("xl/workbook.xml") as part:
-                xml = part.read(_XML_BYTES + 1)
-    except (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError, EOFError, OSError, ValueError):
-        raise NotThat("not an Excel workbook") from None
-    if len(xml) > _XML_BYTES:
-        raise NotThat("its list of sheets is too long")
-    sheets = sheet_names(xml)
-    rows = [(n + 1, _short(name), state) for n, (name, state) in enumerate(sheets[:_NAMES])]
-    return counted(len(sheets), "sheet"), table_html(("", "sheet", ""), rows)
-
-
-def sheet_names(xml: bytes) -> list[tuple[str, str]]:
-    """Sheets named in a workbook.xml. A document that declares types or entities is refused: no workbook does."""
-    from xml.parsers import expat
-
-    found: list[tuple[str, str]] = []
-
-    def refuse(*_: object) -> None:
-        raise NotThat("workbooks with their own XML declarations are not read")
-
-    def begin(tag: str, attributes: dict[str, str]) -> None:
-        if tag.rpartition(":")[2] == "sheet" and len(found) < 10 * _NAMES:
-            found.append((attributes.get("name", ""), attributes.get("state", "")))
-
-    parser = expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = refuse
-    parser.EntityDeclHandler = refuse
-    parser.StartElementHandler = begin
-    try:
-        parser.Parse(xml, True)
-    except expat.ExpatError:
-        raise NotThat("not an Excel workbook") from None
-    return found
-
-
-def show_sqlite(data: bytes, size: int) -> Seen:
+def show_sqlite(file: IO[bytes], size: int) -> Seen:
     """The names of tables and views, from a copy in memory. No view, trigger or default of the file is evaluated."""
     import sqlite3
 
     if size > SQLITE_BYTES:
         raise NotThat("too large to look into")
+    data = file.read(SQLITE_BYTES + 1)
     if not data.startswith(b"SQLite format 3\0") or len(data) < 100:
         raise NotThat("not a SQLite database")
     copy = bytearray(data)
@@ -267,9 +197,7 @@ def show_sqlite(data: bytes, size: int) -> Seen:
         raise NotThat(f"it cannot be read: {str(e)[:200]}") from None
     finally:
         connection.close()
-    shown = [
-        (str(name), str(kind), _short(" ".join(str(sql or "")[:400].split()))) for kind, name, sql in rows[:_NAMES]
-    ]
+    shown = [(str(name), str(kind), short(" ".join(str(sql or "")[:400].split()))) for kind, name, sql in rows[:_NAMES]]
     views = sum(kind == "view" for _, kind, _ in shown)
     what = ", ".join(
         counted(n, noun) for n, noun in ((len(shown) - views, "table"), (views, "view")) if n or noun == "table"
@@ -293,13 +221,20 @@ def show_hex(data: bytes, size: int) -> Seen:
 
 def show(file: IO[bytes], name: str, size: int) -> Seen:
     """A file's contents, read as its name suggests; otherwise as text or bytes."""
+    from wasm_kernel.kernel.files.array_preview import show_array, show_arrays
+    from wasm_kernel.kernel.files.workbook_preview import show_workbook
+
     ending = "." + name.lower().rpartition(".")[2] if "." in name else ""
     note = ""
+    special: dict[str, Callable[[], Seen]] = {
+        **dict.fromkeys((".xlsx", ".xlsm"), lambda: show_workbook(file, size)),
+        **dict.fromkeys((".sqlite", ".sqlite3", ".db"), lambda: show_sqlite(file, size)),
+        ".npy": lambda: show_array(file, size),
+        ".npz": lambda: show_arrays(file),
+    }
     try:
-        if ending in (".xlsx", ".xlsm"):
-            return show_excel(file, size)
-        if ending in (".sqlite", ".sqlite3", ".db"):
-            return show_sqlite(file.read(SQLITE_BYTES + 1 if size <= SQLITE_BYTES else 100), size)
+        if ending in special:
+            return special[ending]()
     except NotThat as e:
         note = str(e)
         file.seek(0)

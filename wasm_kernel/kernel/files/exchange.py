@@ -14,6 +14,7 @@ from wasm_kernel.kernel.files.listing import Entry
 from wasm_kernel.kernel.files.panel import Panel
 from wasm_kernel.kernel.files.shown import Shown
 from wasm_kernel.kernel.render import escape
+from wasm_kernel.model.names import key_of
 from wasm_kernel.model.units import format_size
 
 _NOTE = (
@@ -67,7 +68,8 @@ class Exchange:
         panel = self._panels[folder] = Panel(self._browser.acts, self._browser.refresh, "wk-upload")
         self.uploads.children = tuple(known.widget for known in self._panels.values())
         if links is not None:
-            frame = f'<iframe src="{escape(links.upload(folder))}" title="Upload" loading="eager"></iframe>'
+            where = f'src="{escape(links.upload(folder))}" data-folder="{key_of(folder)}"'
+            frame = f'<iframe {where} title="Upload" loading="eager"></iframe>'
             panel.open([w.HTML(frame), row(panel.closing("Done", "done"))])
             return
         field = w.FileUpload(multiple=True, description="Choose files")

@@ -41,6 +41,42 @@ if (root && !root.dataset.wk) {
     if (name === 'ok') { e.target.blur(); e.target.focus(); }  /* now the field is sent */
     if (name) { e.preventDefault(); e.stopPropagation(); press(name); }
   }, true);  /* before ipywidgets' own fields, which keep their keys to themselves */
+  /* A click on a heading sorts, through the field that does. */
+  const sort = e => {
+    const by = e.target.closest('.wk-by');
+    if (!by) return;
+    e.preventDefault();
+    e.stopPropagation();
+    const order = root.querySelector('.wk-order select');
+    order.selectedIndex = by.dataset.order;
+    order.dispatchEvent(new Event('change', {bubbles: true}));
+  };
+  root.addEventListener('click', sort);
+  root.addEventListener('keydown', e => { if (e.key === 'Enter' || e.key === ' ') sort(e); }, true);
+  /* What is dropped onto the list is handed to the page that uploads into its folder, as if it were dropped there. */
+  const over = on => root.querySelector('.wk-left').classList.toggle('wk-over', on);
+  const isDrop = e => e.target.closest('.wk-left') && [...e.dataTransfer.types].includes('Files');
+  for (const kind of ['dragenter', 'dragover']) root.addEventListener(kind, e => {
+    if (isDrop(e)) { e.preventDefault(); e.stopPropagation(); over(true); }
+  }, true);
+  root.addEventListener('dragleave', e => { if (e.target.closest('.wk-left')) over(false); }, true);
+  root.addEventListener('drop', e => {
+    if (!isDrop(e)) return;
+    e.preventDefault();
+    e.stopPropagation();
+    over(false);
+    const files = [...e.dataTransfer.items].filter(item => item.webkitGetAsEntry?.()?.isFile !== false)
+      .map(item => item.getAsFile()).filter(file => file);
+    const folder = root.querySelector('.wk-head').dataset.folder, begun = Date.now();
+    const page = () => [...root.querySelectorAll('.wk-upload iframe')].find(f => f.dataset.folder === folder);
+    if (!page()) press('add');
+    const give = () => {
+      const take = page()?.contentWindow?.take;
+      if (take) take(files);
+      else if (Date.now() - begun < 20000) setTimeout(give, 50);
+    };
+    if (files.length) give();
+  }, true);
   let asked = null;
   new MutationObserver(() => {
     const field = root.querySelector('.wk-panel input[type=text]') || root.querySelector('.wk-panel .wk-ok');

@@ -35,6 +35,8 @@ _TYPES: dict[str, dict[str, str]] = {
         ".ods": "ODS",
         ".parquet": "Parquet",
         ".feather": "Feather",
+        ".npy": "NumPy",
+        ".npz": "NumPy",
         ".sqlite": "SQLite",
         ".sqlite3": "SQLite",
         ".db": "SQLite",
@@ -97,6 +99,14 @@ SORTS: dict[str, str] = {
     "size": "Smallest first",
     "type": "Type",
 }
+
+# Columns of the list: by what they sort, title, width if the title stands on the right, and the first click's order.
+_HEADINGS = (
+    ("name", "Name", 0, "name"),
+    ("size", "Size", _SIZE_COLUMNS, "size-"),
+    ("time", "Changed", _TIME_COLUMNS, "time-"),
+    ("type", "Type", 0, "type"),
+)
 
 
 @dataclass(frozen=True)
@@ -329,10 +339,17 @@ def name_width(entries: Sequence[Entry]) -> int:
     return min(max([least, *(columns(visible(e.name)) + (e.kind == "folder") for e in entries)]), most)
 
 
-def header(width: int) -> str:
-    """The line above a list."""
-    names = ("  " + "Name".ljust(width), "Size".rjust(_SIZE_COLUMNS), "Changed".rjust(_TIME_COLUMNS), "Type")
-    return "  ".join(names).rstrip()
+def header(width: int, sort: str) -> list[tuple[str, str]]:
+    """The line above a list, in parts: text, and the order that a click on it gives; empty if it cannot be clicked."""
+    parts = [("  ", "")]
+    for key, title, right, first in _HEADINGS:
+        is_sorted, is_down = key == sort.removesuffix("-"), sort.endswith("-")
+        text = f"{title} {'↓' if is_down else '↑'}" if is_sorted else title
+        turned = key if is_down else f"{key}-"
+        parts.append((" " * (right - len(text)), ""))
+        parts.append((text, turned if is_sorted and turned in SORTS else first))
+        parts.append((" " * ((width - len(text) if key == "name" else 0) + 2), ""))
+    return parts
 
 
 def labels(entries: Sequence[Entry], now: datetime) -> list[str]:

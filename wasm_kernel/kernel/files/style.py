@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from wasm_kernel.kernel.files.listing import Entry
+from wasm_kernel.kernel.files.listing import SORTS, Entry, header, name_width
+from wasm_kernel.kernel.render import escape
 
 _PAPER = '<path d="M3.5 1.5h6l3 3v10h-9z" fill="none" stroke="{c}"/><path d="M9.5 1.5v3h3" fill="none" stroke="{c}"/>'
 _GREY = "#8a919c"
@@ -44,14 +45,25 @@ def _address(group: str) -> str:
     return f'url("data:image/svg+xml,{quote(svg, safe="")}")'
 
 
+def head(entries: Sequence[Entry], sort: str) -> str:
+    """The line above a list as HTML; `keys.js` sorts by what is clicked."""
+    orders = list(SORTS)
+    return "".join(
+        f'<span class="wk-by" role="button" tabindex="0" data-order="{orders.index(order)}">{escape(text)}</span>'
+        if order
+        else escape(text)
+        for text, order in header(name_width(entries), sort)
+    )
+
+
 def rows(entries: Sequence[Entry], scope: str) -> str:
-    """A style sheet for one page of files: icons, and colours of what the last cell did."""
+    """A style sheet for one page of files: icons, and a bar at the side of what the last cell made or changed."""
     found: dict[str, list[int]] = {}
     for number, entry in enumerate(entries, 1):
         found.setdefault(f"background-image:{_address(entry.group)}", []).append(number)
         if entry.mark:
             name = "success" if entry.mark == "new" else "warn"
-            found.setdefault(f"color:var(--jp-{name}-color1,inherit)", []).append(number)
+            found.setdefault(f"box-shadow:inset 3px 0 var(--jp-{name}-color1,currentColor)", []).append(number)
     rules = (
         ",".join(f".{scope} .wk-list option:nth-child({n})" for n in numbers) + f"{{{rule}}}"
         for rule, numbers in found.items()

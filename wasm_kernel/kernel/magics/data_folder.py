@@ -61,7 +61,7 @@ class DataFolder:
                 raise NotAllowed(forbidden("mount") or "the permission for it was taken back")
             return self._permitted(folder, folder)
         except (WasmKernelError, OSError) as e:
-            self._place.notes.append(f"{folder} is not shown at /data: {e}")
+            self._place.announcements.warn(f"{folder} is not shown at /data: {e}")
             return None
 
     async def check(self) -> None:

@@ -99,7 +99,8 @@ class Grants:
         if typed.strip().casefold() != word:
             self._refused_in = cell
             raise NotGranted("refused; nothing was done")
-        self.keep(name)
+        if name not in grants.EACH_TIME:
+            self.keep(name)
 
     def keep(self, name: str) -> None:
         """Store a grant."""

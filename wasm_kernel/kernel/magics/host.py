@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from wasm_kernel.kernel.current_session import CurrentSession
 from wasm_kernel.kernel.magics.data_folder import DataFolder
 from wasm_kernel.kernel.magics.grants import Grants
+from wasm_kernel.kernel.magics.network_access import NetworkAccess
 from wasm_kernel.sessions.runtime import SessionRuntime
 
 Message = dict[str, Any]
@@ -21,12 +22,14 @@ class Host(Protocol):
         current: The session it works in.
         granted: What its notebook may do beyond that session.
         data_folder: What it shows the guest at /data.
+        network_access: Where its session may connect to.
         allow_pip: Whether packages may be installed.
     """
 
     current: CurrentSession
     granted: Grants
     data_folder: DataFolder
+    network_access: NetworkAccess
     log: logging.Logger
 
     @property
@@ -41,6 +44,9 @@ class Host(Protocol):
 
     async def require(self, grant: str, what: str, details: Sequence[str] = ()) -> None:
         """Return only if the running cell may do something beyond its session; raise otherwise."""
+
+    async def ask_secret(self, prompt: str) -> str:
+        """What the person types into a field that does not show it; raises if nobody does."""
 
     def trust_outputs(self, trusted: bool) -> None:
         """Show outputs unsealed from now on, or seal them again."""

@@ -15,6 +15,7 @@ from wasm_kernel.kernel.cells import HostMagic
 from wasm_kernel.kernel.magics.answers import Answer, Message, words_of
 from wasm_kernel.kernel.magics.history import HistoryMagics
 from wasm_kernel.kernel.magics.host import Host
+from wasm_kernel.kernel.magics.network import NetworkMagics
 from wasm_kernel.kernel.magics.notebook_files import NotebookFileMagics
 from wasm_kernel.kernel.magics.permissions import PermissionMagics
 from wasm_kernel.kernel.magics.pip import PipMagic
@@ -28,7 +29,7 @@ from wasm_kernel.model.records import is_session_id
 
 Action = Callable[[list[str], Message], Awaitable[Answer]]
 _PREFIX = "session_"
-_GROUPS = (SessionMagics, HistoryMagics, PermissionMagics, NotebookFileMagics)
+_GROUPS = (SessionMagics, HistoryMagics, PermissionMagics, NetworkMagics, NotebookFileMagics)
 SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "session": tuple(sorted(n.removeprefix(_PREFIX) for g in _GROUPS for n in dir(g) if n.startswith(_PREFIX))),
     "prune": ("--older-than", "--max-sessions", "--dry-run", "--yes"),
@@ -42,6 +43,8 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "delete": ("--yes",),
     "mount": ("--off",),
     "download": ("--zip",),
+    "deny": ("--all",),
+    "secret": ("--forget", "--header"),
 }
 _MOST_IDS = 1000
 NO_SPACE = "this could not be done, because the disk is full"
@@ -55,7 +58,7 @@ class Magics:
         self._session = SessionMagics(host)
         self._prune, self._pip = PruneMagic(host), PipMagic(host)
         self._notebook_files = NotebookFileMagics(host)
-        groups = (self._session, HistoryMagics(host), PermissionMagics(host), self._notebook_files)
+        groups = (self._session, HistoryMagics(host), PermissionMagics(host), NetworkMagics(host), self._notebook_files)
         self._actions: dict[str, Action] = {
             name.removeprefix(_PREFIX): getattr(group, name)
             for group in groups

@@ -57,6 +57,8 @@ class PermissionMagics(Group):
         self._host.granted.revoke(name)
         if name == "trust":
             self._host.trust_outputs(False)
+        if name == "network":
+            self._host.network_access.deny(self._host.network_access.hosts)
         if name in self._host.granted.given():
             raise ConfigurationError(f"{name!r} is given by the configuration; remove it from {SETTING} or {VARIABLE}")
         taken = say(f"Taken back: you will be asked before this session's cells may {GRANTS[name]}.", name)

@@ -73,6 +73,7 @@ class SessionMagics(Group):
             "older_image": live.sandbox.image.key if live.on_older_image else None,
             "trusted": self._host.outputs_trusted,
             "grants": list(self._host.granted.given()),
+            "network": self._host.network_access.in_force,
             "data_folder": shown.name if (shown := self._host.data_folder.shown) is not None else None,
         }
         most = format_size(policy.memory_bytes)
@@ -90,6 +91,7 @@ class SessionMagics(Group):
             ("created", f"{format_age(age)}, {counted(data['cells'], 'cell')} run"),
             *([("sandbox", _OLDER)] if live.on_older_image else []),
             ("outputs", "unsealed" if data["trusted"] else "sealed"),
+            ("network", ", ".join(data["network"]) or "none"),
             ("grants", ", ".join(data["grants"]) or "none"),
         ]
         return table(data, (), rows)

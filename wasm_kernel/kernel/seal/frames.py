@@ -7,6 +7,9 @@ scripts would be the page's own.
 No policy forbids connections between browsers (WebRTC), which reach any address. So the first script of a document
 removes them. A frame inside it would have them again if it had its own document; so none gets one, neither from the
 text here nor from scripts, by a trusted-types policy, which also rules out document.write.
+
+A frame tells the page how high its document is. A page with our side panel makes it that high
+(`labextension/src/frames.ts`), within bounds, because the document may say what it likes; others keep our guess.
 """
 
 from __future__ import annotations
@@ -32,10 +35,46 @@ const has = call.bind(String.prototype.includes), lower = call.bind(String.proto
 const html = (text, _, sink) => has(sink, "Document write") || has(lower(sink + text), "srcdoc") ? "" : text;
 self.trustedTypes?.createPolicy("default", {createHTML: html, createScript: same, createScriptURL: same});
 })()</script>"""
+# A document as high as its frame and a little more wants more whenever it gets what it wanted: not for ever. Timers, as
+# a frame out of sight is never drawn.
+_TELL_HEIGHT = """<script>(() => {
+const root = document.documentElement, page = parent.parent;
+let told = 0, refused = 0, chases = 0, width = innerWidth, pushed = false, due = false;
+const height = body => Math.ceil(innerHeight - root.clientHeight + Math.max(
+  root.getBoundingClientRect().height, scrollY + body.getBoundingClientRect().top + body.scrollHeight));
+const tell = () => {
+  const follows = pushed;
+  due = pushed = false;
+  if (!document.body || !innerWidth) return;
+  const now = height(document.body);
+  if (now === told || now === refused) return;
+  chases = follows && now > told ? chases + 1 : 0;
+  if (chases > 2) refused = now;
+  else page.postMessage({wasmKernelHeight: told = now}, "*");
+};
+const soon = () => {
+  if (!due) setTimeout(tell, 20);
+  due = true;
+};
+addEventListener("resize", () => {
+  pushed = width === innerWidth;
+  width = innerWidth;
+  soon();
+});
+addEventListener("load", soon, true);
+addEventListener("DOMContentLoaded", () => {
+  const sizes = new ResizeObserver(soon);
+  for (const part of [root, document.body]) sizes.observe(part);
+  new MutationObserver(soon).observe(root, {subtree: true, childList: true, attributes: true, characterData: true});
+  soon();
+});
+})()</script>"""
 _DOCUMENT_WITHIN = re.compile(r"srcdoc(?=\s*=)", re.IGNORECASE)
 _FRAME = re.compile(r"<iframe\b[^<>]{0,4000}?\bsrcdoc\s{0,20}=\s{0,20}(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
 _OUTER_STYLE = "<style>html,body,iframe{margin:0;border:0;width:100%;height:100%;overflow:hidden}</style>"
-_INNER_STYLE = "<style>html{background:#fff;color:#000;font:14px system-ui,sans-serif}body{margin:4px}</style>"
+_INNER_STYLE = (
+    "<style>html{background:#fff;color:#000;font:14px system-ui,sans-serif}body{margin:4px;position:relative}</style>"
+)
 _HEIGHT = re.compile(r"""[hH]eight["']?\s{0,5}[:=]\s{0,5}["']?(\d{2,4})(?:px|["',;}\s])""")
 _ALTAIR = re.compile(r'maybeLoadScript\("([a-z-]{1,20})", "([0-9.]{1,20})"\)')
 _FETCHES = re.compile(r"\b(?:src|href)=(?:[\"']|&quot;|&#39;|&#x27;)?https?://", re.IGNORECASE)
@@ -54,16 +93,17 @@ _NOTE_STYLE = "font-size:var(--jp-ui-font-size0,.75em);color:var(--jp-ui-font-co
 def framed(document: str, height: int | None = None) -> str:
     """HTML with a frame that shows a document, scripts and all, and one line that says so."""
     document = _unwrapped(document)
-    inner = f"{_HEAD}{_BOTH}{_INNER_STYLE}{_NO_CALLS}{_DOCUMENT_WITHIN.sub('srcdoc_', document)}"
+    inner = f"{_HEAD}{_BOTH}{_INNER_STYLE}{_NO_CALLS}{_TELL_HEIGHT}{_DOCUMENT_WITHIN.sub('srcdoc_', document)}"
     outer = f"{_HEAD}{_BOTH}{_OUTER_STYLE}<iframe sandbox='allow-scripts' srcdoc='{_quoted(inner, chr(39))}'></iframe>"
     pixels = height or _height_of(document)
     note = _NOTE_OF_NETWORK if len(document) < _SHORT and _FETCHES.search(document) else _NOTE
-    # The person resizes the box by its corner, so the frame leaves the corner free.
+    # Where the height stays a guess, the person resizes the box by its corner, so the frame leaves the corner free.
     return (
-        f'<div style="height:{pixels}px;min-height:40px;resize:vertical;overflow:hidden;padding-bottom:8px;'
-        'box-sizing:border-box">'
+        f'<div class="wasm-kernel-frame" style="height:{pixels}px;min-height:40px;resize:vertical;overflow:hidden;'
+        'padding-bottom:8px;box-sizing:border-box">'
         '<iframe sandbox="allow-scripts" referrerpolicy="no-referrer" title="Output with scripts, sealed" '
-        f'style="width:100%;height:100%;border:0;background:#fff" srcdoc="{_quoted(outer, chr(34))}"></iframe></div>'
+        'style="display:block;width:100%;height:100%;border:0;background:#fff" '
+        f'srcdoc="{_quoted(outer, chr(34))}"></iframe></div>'
         f'<div style="{_NOTE_STYLE}">{note}</div>'
     )
 

@@ -16,8 +16,9 @@ from wasm_kernel.errors import ConfigurationError, WasmKernelError
 from wasm_kernel.kernel.magics.grants import forbidden
 from wasm_kernel.kernel.magics.host import Host
 from wasm_kernel.kernel.notebook_copy import free_copy_path, write_copy
+from wasm_kernel.kernel.side_panel import guest_tables, view
 from wasm_kernel.kernel.side_panel import panel_protocol as protocol
-from wasm_kernel.kernel.side_panel import view
+from wasm_kernel.kernel.side_panel.panel_notices import PanelNotices
 from wasm_kernel.model import limits
 from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.sessions.runtime import SessionRuntime
@@ -32,13 +33,20 @@ class SidePanel:
 
     def __init__(self, host: Host, publish: Callable[[Message, str, Message], None], log: logging.Logger) -> None:
         self._host, self._publish, self._log = host, publish, log
-        self._comms: dict[str, None] = {}  # in the order in which they were opened
+        self._comms: dict[str, str] = {}  # in the order in which they were opened, with why one is told nothing
+        self._notices = PanelNotices(host.current, self._send_all)
         self._telling: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._moving = asyncio.Lock()  # each step in time goes from where the one before it led
 
     def owns(self, comm_id: Any) -> bool:
         """Whether a front end opened this comm to it."""
         return isinstance(comm_id, str) and comm_id in self._comms
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a front end listens that speaks our version."""
+        return not all(self._comms.values())
 
     def receive(self, action: str, parent: Message) -> None:
         """A message from a front end; what it asks for goes on after this returns."""
@@ -56,13 +64,18 @@ class SidePanel:
             task.add_done_callback(self._tasks.discard)
 
     def _opened(self, comm_id: str, data: Any) -> None:
-        self._comms[comm_id] = None
+        theirs = data.get("version") if isinstance(data, dict) else None
+        self._comms[comm_id] = ""
         while len(self._comms) > _MOST_COMMS:
             del self._comms[next(iter(self._comms))]
-        theirs = data.get("version") if isinstance(data, dict) else None
         self._send(comm_id, {"hello": {"version": protocol.VERSION, "kernel": __version__}})
         if theirs != protocol.VERSION:
-            self._log.warning("the side panel of a front end speaks version %s, not %s", theirs, protocol.VERSION)
+            shown = theirs if type(theirs) is int else "unknown"
+            why = protocol.OTHER_VERSION.format(kernel=__version__, ours=protocol.VERSION, theirs=shown)
+            self._comms[comm_id] = why
+            self._log.warning("%s", why)
+            return
+        self._notices.opened()
         self.changed()
 
     def changed(self) -> None:
@@ -80,21 +93,32 @@ class SidePanel:
         runtime = self._host.current.runtime
         if runtime is None:
             return
+        self._notices.session_opened()
         with contextlib.suppress(WasmKernelError, OSError):  # told with the next change
             state = await view.state(self._host, runtime)
-            for comm_id in list(self._comms):
-                self._send(comm_id, {"state": state})
+            self._send_all({"state": state})
 
     def _send(self, comm_id: str, data: Message) -> None:
         self._publish({}, "comm_msg", {"comm_id": comm_id, "data": data})
 
+    def _send_all(self, data: Message) -> None:
+        for comm_id, silent in list(self._comms.items()):
+            if not silent:
+                self._send(comm_id, data)
+
     # ---- requests
 
     async def _answer(self, comm_id: str, data: Message, parent: Message) -> None:
-        number = data.get("request")
+        number, request = data.get("request"), None
         answer: Message = {"answer": number}
         try:
+            if self._comms.get(comm_id):
+                raise protocol.BadRequest(self._comms[comm_id])
             number, request = protocol.parse(data)
+            if isinstance(request, protocol.Seen):  # it needs no session, and changes none
+                self._notices.seen(request.notice)
+                self._send(comm_id, {**answer, "result": {}})
+                return
             runtime = await self._host.ready(parent)
             answer |= await self._do(request, runtime)
         except (WasmKernelError, OSError, protocol.BadRequest) as e:
@@ -103,24 +127,17 @@ class SidePanel:
             self._log.exception("a request of the side panel failed")
             answer["error"] = f"the kernel itself failed: {e}"
         self._send(comm_id, answer)
-        self.changed()
+        if not isinstance(request, protocol.Values | protocol.Page):  # these change nothing
+            self.changed()
 
-    async def _do(self, request: protocol.Request, runtime: SessionRuntime) -> Message:
+    async def _do(self, request: protocol.SessionRequest, runtime: SessionRuntime) -> Message:
         timeline = self._host.current.timeline
         match request:
             case protocol.Look():
                 return {"result": {}}
-            case protocol.Redo():
-                return {"result": {"snapshot": (await timeline.redo()).snapshot_id}}
-            case protocol.Undo(cells, confirmed):
-                target = await timeline.before(cells)
-                return await self._go(target, confirmed) or await self._undone(cells)
-            case protocol.Restore(row, confirmed):
-                target = await self._found(row)
-                asks = await self._go(target, confirmed)
-                if asks is None:
-                    await timeline.restore(target)
-                return asks or {"result": {"snapshot": target.snapshot_id}}
+            case protocol.Undo() | protocol.Redo() | protocol.Restore():
+                async with self._moving:
+                    return await self._move(request, runtime)
             case protocol.Name(row, label):
                 await timeline.name(await self._found(row), label.strip())
                 return {"result": {}}
@@ -131,9 +148,40 @@ class SidePanel:
             case protocol.Trust(on):
                 self._trust(on)
                 return {"result": {}}
+            case protocol.Older(skip, count):
+                return {"result": {"rows": await view.older(self._host, skip, count)}}
+            case protocol.Reset():
+                async with self._moving:
+                    await runtime.reset()
+                self._host.forget_widgets()
+                return {"result": {}}
             case protocol.Limits(change):
                 await self._limit(change, runtime)
                 return {"result": {}}
+            case protocol.Values():
+                return await guest_tables.first_values(runtime)
+            case protocol.Page():
+                return await guest_tables.page(runtime, request)
+
+    async def _move(
+        self, request: protocol.Undo | protocol.Redo | protocol.Restore, runtime: SessionRuntime
+    ) -> Message:
+        if runtime.running:
+            raise ConfigurationError("a cell is running; wait for its end or interrupt it, and try again")
+        await runtime.save_cell()  # one that has just been answered can be undone, too
+        timeline, moment = self._host.current.timeline, runtime.moment
+        match request:
+            case protocol.Redo():
+                return {"result": {"snapshot": (await timeline.redo()).snapshot_id}}
+            case protocol.Undo(cells, confirmed):
+                target = await timeline.before(cells)
+                return await self._go(target, confirmed) or await self._undone(cells)
+            case protocol.Restore(row, confirmed):
+                target = await self._found(row)
+                asks = await self._go(target, confirmed)
+                if asks is None:
+                    await timeline.restore(target, decided_at=moment)
+                return asks or {"result": {"snapshot": target.snapshot_id}}
 
     async def _found(self, row: str) -> Snapshot:
         timeline = self._host.current.timeline

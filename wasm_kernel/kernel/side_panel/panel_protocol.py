@@ -9,7 +9,13 @@ and gets one answer to each, and the session's state whenever that changes:
 
     {"answer": 7, "result": {…}}    {"answer": 7, "error": "there are only 1 cells to undo; …"}
     {"answer": 7, "confirm": {"files": […]}}    what would be lost: ask the person, and send it again, confirmed
+    {"answer": 7, "busy": true}    values and pages are the guest's, which is not at rest: ask when the cell has ended
     {"state": {…}}
+    {"notice": {"id": …, "kind": …, …}}    what the person should know; to be answered with "seen"
+    {"progress": {"id": …, …}}    the image that is being built, which everything waits for; likewise
+
+Ends of different versions understand each other's greeting and nothing else: the kernel sends no more than `hello` and
+errors, and the front end says what to update.
 
 The guest cannot speak on it. `labextension/src/protocol.ts` has the same shapes; a test compares the two.
 """
@@ -18,9 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, get_args
 
-VERSION = 1
+VERSION = 2
+PAGE_ROWS, PAGE_COLUMNS = 200, 40
+OTHER_VERSION = (
+    "the kernel (wasm-kernel {kernel}) speaks version {ours} of the side panel's protocol, and this page version "
+    "{theirs}; reload the page, or update wasm-kernel where JupyterLab runs and where the kernel runs, and restart both"
+)
 _LONGEST = 1000  # characters of a text in a request
 
 
@@ -90,10 +101,44 @@ class Limits:
     change: str
 
 
-Request = Look | Undo | Redo | Restore | Name | Compare | Fork | Trust | Limits
-REQUESTS: dict[str, type[Request]] = {
-    kind.__name__.lower(): kind for kind in (Look, Undo, Redo, Restore, Name, Compare, Fork, Trust, Limits)
-}
+@dataclass(frozen=True)
+class Values:
+    """The first values of all variables."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of a table: `PAGE_ROWS` rows and `PAGE_COLUMNS` columns. ``at``: where to cut an array, as in ``0,3``."""
+
+    name: str
+    row: int = 0
+    column: int = 0
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A notice, or the progress of a build, is on the screen: nobody else has to tell the person."""
+
+    notice: str
+
+
+@dataclass(frozen=True)
+class Reset:
+    """Start a fresh interpreter; files stay. The front end has asked the person."""
+
+
+@dataclass(frozen=True)
+class Older:
+    """Rows of cells whose checkpoints are gone, newest first, after so many of them."""
+
+    skip: int = 0
+    count: int = 100
+
+
+SessionRequest = Look | Undo | Redo | Restore | Name | Compare | Fork | Trust | Limits | Values | Page | Reset | Older
+Request = SessionRequest | Seen
+REQUESTS: dict[str, type[Request]] = {kind.__name__.lower(): kind for kind in get_args(Request)}
 _TYPES: dict[str, type] = {"int": int, "bool": bool, "str": str}
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from wasm_kernel.kernel.magics.host import Host
 from wasm_kernel.model import limits
 from wasm_kernel.model.differences import compare_files, compare_variables
+from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import format_time
 from wasm_kernel.model.snapshots import Snapshot, Variables
 from wasm_kernel.model.timeline_rows import TimelineRow
@@ -16,6 +18,8 @@ from wasm_kernel.sessions.timeline import Timeline
 
 _SCALARS = ("int", "float", "bool", "complex", "NoneType")  # a glance at these shows their value
 _MOST_FILES = 200
+_BOUNDED = ("memory", "output", "display", "open")  # by what there is; others end only where numbers do
+_MOST_OLDER = 200  # rows in one answer
 
 
 async def state(host: Host, runtime: SessionRuntime) -> dict[str, Any]:
@@ -25,8 +29,11 @@ async def state(host: Host, runtime: SessionRuntime) -> dict[str, Any]:
     quota = await asyncio.to_thread(runtime.live.sandbox.quota)
     return {
         "session": runtime.live.session_id,
+        "moment": runtime.moment,
         "rows": [_row(row) for row in rows],
-        "canUndo": any(row.number and row.state != "undone" for row in rows),
+        "older": await asyncio.to_thread(host.current.history.count_older, [row.key for row in rows if row.number]),
+        "kept": runtime.rules.count if runtime.rules.on else 0,
+        "canUndo": sum(row.number is not None and row.state != "undone" for row in rows) > 1,
         "canRedo": timeline.can_redo,
         "variables": [_variable(name, found) for name, found in sorted(runtime.variables.items())],
         "memory": {
@@ -34,9 +41,17 @@ async def state(host: Host, runtime: SessionRuntime) -> dict[str, Any]:
             "limit": policy.memory_bytes,
         },
         "disk": {"used": quota.used, "limit": quota.limit},
-        "limits": {name: limits.describe(name, limits.current(policy, name)) for name in limits.LIMITS},
+        "limits": {name: _limit(name, policy, host.current.place.maxima) for name in limits.LIMITS},
         "trusted": host.outputs_trusted,
     }
+
+
+async def older(host: Host, skip: int, count: int) -> list[dict[str, Any]]:
+    """Rows of cells whose checkpoints are gone, newest first."""
+    rows = await asyncio.to_thread(host.current.timeline.rows)
+    kept = [row.key for row in rows if row.number]
+    found = await asyncio.to_thread(host.current.history.older, kept, max(skip, 0), min(max(count, 1), _MOST_OLDER))
+    return [_row(row, gone=True) for row in found]
 
 
 async def differences(timeline: Timeline, snapshot: Snapshot) -> dict[str, Any]:
@@ -58,9 +73,17 @@ async def differences(timeline: Timeline, snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _row(row: TimelineRow) -> dict[str, Any]:
+def _limit(name: str, policy: ExecutionPolicy, maxima: Mapping[str, float]) -> dict[str, str]:
+    """A limit as it is, and what it can be raised to."""
+    bound = limits.LIMITS[name].range.most if name in _BOUNDED else None
+    most = min((each for each in (maxima.get(name), bound) if each is not None), default=None)
+    return {"value": limits.describe(name, limits.current(policy, name)), "most": limits.describe(name, most)}
+
+
+def _row(row: TimelineRow, *, gone: bool = False) -> dict[str, Any]:
     return {
         "id": row.snapshot_id,
+        "gone": gone,
         "number": row.number,
         "code": row.code,
         "at": format_time(row.at),

@@ -5,6 +5,7 @@ The file is read on threads, a block at a time: a client that is slow, or gone, 
 
 from __future__ import annotations
 
+import json
 import os
 from email.utils import parsedate_to_datetime
 from typing import IO
@@ -13,7 +14,7 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 from tornado.iostream import StreamClosedError
 
-from wasm_kernel.host.files.folder import BLOCK
+from wasm_kernel.host.files.folder import BLOCK, Item
 from wasm_kernel.server.files.headers import (
     BINARY,
     RangeNotSatisfiable,
@@ -23,6 +24,7 @@ from wasm_kernel.server.files.headers import (
     http_date,
     inline_type,
 )
+from wasm_kernel.server.files.listing import entry
 from wasm_kernel.server.files.session_handler import SessionHandler
 from wasm_kernel.server.problems import Problem, as_problems
 
@@ -45,8 +47,21 @@ class DownloadHandler(SessionHandler):
     @web.authenticated
     @authorized
     async def get(self, session_id: str, path: str) -> None:
-        """The file, or a part of it. ``inline=1``: to be shown, if its type is harmless."""
-        await self._send(session_id, path)
+        """The file, or a part of it. ``inline=1``: to be shown, if its type is harmless.
+
+        ``about=1``: not its bytes, but what a listing says of it, or of a folder.
+        """
+        if self.flag("about"):
+            path = self.named(path)
+            with as_problems():
+                item = await self.files.in_thread(self._look, session_id, path)
+            self.finish(json.dumps(entry(item, path)))
+        else:
+            await self._send(session_id, path)
+
+    def _look(self, session_id: str, path: str) -> Item:
+        with self.files.open(session_id) as folder:
+            return folder.look(path)
 
     async def _send(self, session_id: str, path: str) -> None:
         path = self.named(path)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -16,8 +17,9 @@ from tornado import web
 
 from wasm_kernel.host.files.folder import Item
 from wasm_kernel.model.names import key_of, text_of
+from wasm_kernel.server.files.copying import copy
 from wasm_kernel.server.files.download import DownloadHandler
-from wasm_kernel.server.files.listing import MAX_LIMIT, SORTS, Query, entry, page
+from wasm_kernel.server.files.listing import MAX_LIMIT, SORTS, Query, behind_links, entry, page
 from wasm_kernel.server.files.session_handler import SessionHandler
 from wasm_kernel.server.files.upload import Upload
 from wasm_kernel.server.files.upload_page import UploadPageHandler
@@ -148,18 +150,20 @@ class FileHandler(DownloadHandler):
     @web.authenticated
     @authorized
     async def post(self, session_id: str, path: str) -> None:
-        """``mkdir=1`` creates a folder, ``move_to=PATH`` moves or renames."""
-        path, target = self.named(path), self.argument("move_to")
-        if self.flag("mkdir") == bool(target):
-            raise Problem(400, "give either mkdir=1 or move_to=PATH")
-        if target:
-            target = self.named(target)
-        else:
+        """``mkdir=1`` creates a folder, ``move_to=PATH`` moves or renames, ``copy_to=PATH`` copies."""
+        path, target, copied = self.named(path), self.argument("move_to"), self.argument("copy_to")
+        if self.flag("mkdir") + bool(target) + bool(copied) != 1:
+            raise Problem(400, "give one of mkdir=1, move_to=PATH and copy_to=PATH")
+        if not target:
             self.files.check_settings()
         with as_problems():
-            await self.files.in_thread(self._change, session_id, path, target)
+            if copied:
+                await copy(self.files, session_id, path, self.named(copied))
+            else:
+                await self.files.in_thread(self._change, session_id, path, self.named(target) if target else "")
+        made = target or copied or path
         self.set_status(200 if target else 201)
-        self.finish(json.dumps({"path": text_of(target or path), "key": key_of(target or path)}))
+        self.finish(json.dumps({"path": text_of(made), "key": key_of(made)}))
 
     def _change(self, session_id: str, path: str, target: str) -> None:
         with self.files.open(session_id) as folder:
@@ -197,7 +201,11 @@ class ListHandler(SessionHandler):
     @web.authenticated
     @authorized
     async def get(self, session_id: str) -> None:
-        """A page of what is in a folder, and how much room there is."""
+        """A page of what is in a folder, and how much room there is.
+
+        ``quota=0`` leaves the room out, for which everything in the session has to be looked at. ``links=1`` says what
+        is behind a link, as its ``target``, as far as a moment's time goes.
+        """
         path = self.checked(self.argument("path"))
         query = Query(
             sort=self.argument("sort", "name"),
@@ -213,32 +221,22 @@ class ListHandler(SessionHandler):
         self.finish(body)
 
     def _body(self, session_id: str, path: str, query: Query) -> str:
-        with self.files.open(session_id) as top:
-            if path:
-                with top.enter(path) as folder:
-                    items, total = page(folder.items(recursive=False), query)
-            else:
-                items, total = page(top.items(recursive=False), query)
-        quota = self.files.quota(session_id)
+        with self.files.open(session_id) as top, top.enter(path) if path else nullcontext(top) as folder:
+            items, total = page(folder.items(recursive=False), query)
+            targets = behind_links(folder, items) if self.flag("links") else {}
         above = f"{path}/" if path else ""
-        return json.dumps(
-            {
-                "path": text_of(path),
-                "key": key_of(path),
-                "total": total,
-                "offset": query.offset,
-                "limit": query.limit,
-                "entries": [entry(item, above + item.path) for item in items],
-                "quota": {
-                    "used": quota.used,
-                    "limit": quota.limit,
-                    "entries": quota.entries,
-                    "max_entries": quota.max_entries,
-                    "max_file": quota.max_file,
-                },
-                "archive": asdict(self.files.bounds),
-            }
-        )
+        found: dict[str, Any] = {
+            "path": text_of(path),
+            "key": key_of(path),
+            "total": total,
+            "offset": query.offset,
+            "limit": query.limit,
+            "entries": [entry(item, above + item.path) | targets.get(item.path, {}) for item in items],
+            "archive": asdict(self.files.bounds),
+        }
+        if self.argument("quota") != "0":
+            found["quota"] = asdict(self.files.quota(session_id))
+        return json.dumps(found)
 
 
 class ServedHandler(SessionHandler):

@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.host.disk.locks import lock_session
 from wasm_kernel.host.files.saved_tree import SavedTree
 from wasm_kernel.host.store.chunks import ChunkStore, Transaction
+from wasm_kernel.model.records import check_session_id
 from wasm_kernel.model.snapshots import Manifest, parse_manifest
 from wasm_kernel.sessions import catalog
 from wasm_kernel.sessions.inventory import existing_root
@@ -45,17 +47,19 @@ def fork_snapshot(
     snapshot_id: str,
     workspace_root: AnyRoot = None,
     *,
+    session_id: str | None = None,
     notebook: str | None = None,
     logger: SandboxLogger | None = None,
 ) -> str:
-    """A new session that continues from a snapshot; its id."""
+    """A new session that continues from a snapshot; its id, which is to be ``session_id`` if that is given."""
     root = existing_root(workspace_root)
     make_room(root, but=snapshot_id)
     with contextlib.closing(snapshot_store(root)) as store, store.take() as take:  # nothing is collected from here on
         group = session_of_snapshot(store, snapshot_id)
         body = store.read_manifest(group, snapshot_id)
         manifest = parse_manifest(store.manifest_head(group, snapshot_id), body)
-        return new_session(root, store, take, manifest, body, notebook=notebook, logger=logger or SandboxLogger())
+        logger = logger or SandboxLogger()
+        return new_session(root, store, take, manifest, body, session_id, notebook=notebook, logger=logger)
 
 
 def new_session(
@@ -64,12 +68,15 @@ def new_session(
     take: Transaction,
     manifest: Manifest,
     body: bytes,
+    session_id: str | None = None,
     *,
     notebook: str | None = None,
     logger: SandboxLogger,
 ) -> str:
     """A new session from a manifest. Its own manifest comes first: without it the session would have no memory."""
-    session_id = str(uuid.uuid4())
+    if session_id is not None and (root / check_session_id(session_id)).exists():
+        raise ConfigurationError(f"there is a session {session_id} already; choose another name")
+    session_id = session_id or str(uuid.uuid4())
     extra: dict[str, Any] = {"forked_from": manifest.snapshot.session_id}
     if notebook is not None:
         extra["notebook"] = notebook

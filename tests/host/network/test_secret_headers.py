@@ -1,0 +1,121 @@
+"""Secrets in heads of requests: where they go, and all the places where they must not."""
+
+from __future__ import annotations
+
+import base64
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wasm_kernel.host.network.secret_headers import MOST_HEAD, SecretHeaders
+from wasm_kernel.host.network.secrets import Secret, placeholder
+
+VALUE = b"s3cr3t-value"
+MARK = placeholder("TOKEN").encode()
+TOKEN = Secret("TOKEN", "a.org", "authorization", VALUE)
+KEY = Secret("KEY", "a.org", "x-api-key", b"k3y")
+
+
+def sent(*pieces: bytes, secrets: list[Secret] | None = None) -> bytes:
+    heads = SecretHeaders(lambda: [TOKEN, KEY] if secrets is None else secrets)
+    return b"".join(map(heads.feed, pieces)) + heads.held
+
+
+def request(*lines: bytes, body: bytes = b"", first: bytes = b"GET / HTTP/1.1") -> bytes:
+    return b"\r\n".join([first, b"Host: a.org", *lines, b"", b""]) + body
+
+
+@pytest.mark.parametrize("scheme", [b"Bearer", b"bearer", b"token", b"Token"])
+def test_the_whole_credential(scheme: bytes) -> None:
+    out = sent(request(b"Authorization: " + scheme + b" " + MARK))
+    assert out == request(b"Authorization: " + scheme + b" " + VALUE)
+
+
+def test_basic_in_both_places() -> None:
+    for pair, wanted in (
+        (b"user:" + MARK, b"user:" + VALUE),
+        (MARK + b":", VALUE + b":"),
+        (MARK + b":x", VALUE + b":x"),
+    ):
+        out = sent(request(b"Authorization: Basic " + base64.b64encode(pair)))
+        assert out == request(b"Authorization: Basic " + base64.b64encode(wanted))
+
+
+def test_a_header_that_the_person_named() -> None:
+    mark = placeholder("KEY").encode()
+    assert sent(request(b"X-API-Key: " + mark)) == request(b"X-API-Key: k3y")
+    assert b"k3y" not in sent(request(b"Authorization: Bearer " + mark))
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        request(b"X-Request-ID: " + MARK),
+        request(b"Origin: https://" + MARK),
+        request(b"Authorization: Bearer x" + MARK),
+        request(b"Authorization: Bearer " + MARK + b" " + MARK),
+        request(b"Authorization: " + MARK + b" x"),
+        request(b"Authorization: Basic " + base64.b64encode(b"user:x" + MARK)),
+        request(b"Authorization: Basic !!!"),
+        request(b"Authorization : Bearer " + MARK),
+        request(b"Authorization:\r\n Bearer " + MARK),
+        request(first=b"GET /?t=" + MARK + b" HTTP/1.1"),
+        request(b"Authorization: Bearer " + MARK, first=b"GET / HTTP/1.0"),
+        request(b"Authorization: Bearer " + MARK, first=b"TRACE / HTTP/1.1"),
+        request(b"Authorization: Bearer " + MARK, first=b"PRI * HTTP/2.0"),
+        request(b"Content-Length: 9", body=b"POST / HT" + request(b"Origin: " + MARK)),
+        request(b"Content-Length: 99", body=request(b"Authorization: Bearer " + MARK)),
+        request(b"Content-Length: 5", b"Transfer-Encoding: chunked", body=request(b"Authorization: Bearer " + MARK)),
+        request(b"Content-Length: 0", b"Content-Length: 99", body=request(b"Authorization: Bearer " + MARK)),
+        request(b"Content-Length: +0", body=request(b"Authorization: Bearer " + MARK)),
+        request(b"Transfer-Encoding: chunked, identity", body=request(b"Authorization: Bearer " + MARK)),
+        request(b"Transfer-Encoding: chunked", body=b"63\r\n" + request(b"Authorization: Bearer " + MARK)),
+        request(b"Transfer-Encoding: chunked", body=b"0;x\r\n\r\n" + request(b"Authorization: Bearer " + MARK)),
+        request(b"Transfer-Encoding: chunked", body=b"0\r\nX: y\r\n\r\n" + request(b"Authorization: Bearer " + MARK)),
+        b"GET / HTTP/1.1\nAuthorization: Bearer " + MARK + b"\n\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: a\x00b\r\nAuthorization: Bearer " + MARK + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: " + b"x" * MOST_HEAD + b"\r\nAuthorization: Bearer " + MARK + b"\r\n\r\n",
+        b"not http\r\n\r\n" + request(b"Authorization: Bearer " + MARK),
+        request(b"Upgrade: h2c", body=request(b"Authorization: Bearer " + MARK)),
+    ],
+)
+def test_nowhere_else(hostile: bytes) -> None:
+    assert sent(hostile) == hostile
+    assert sent(*(hostile[n : n + 1] for n in range(min(len(hostile), 3000)))) == hostile[:3000]
+
+
+def test_requests_one_after_the_other() -> None:
+    plain, wanted = request(b"Authorization: Bearer " + MARK), request(b"Authorization: Bearer " + VALUE)
+    with_body = request(b"Content-Length: 3", body=b"abc", first=b"POST / HTTP/1.1")
+    chunked = request(b"Transfer-Encoding: chunked", body=b"3\r\nabc\r\n0\r\n\r\n", first=b"POST / HTTP/1.1")
+    assert sent(plain + with_body + plain + chunked + plain) == wanted + with_body + wanted + chunked + wanted
+
+
+def test_without_secrets_any_more() -> None:
+    plain = request(b"Authorization: Bearer " + MARK)
+    assert sent(plain, secrets=[]) == plain
+
+
+@given(st.lists(st.binary(max_size=40)), st.integers(1, 7))
+def test_any_bytes_go_through_whole(pieces: list[bytes], size: int) -> None:
+    data = b"".join(pieces)
+    assert sent(*(data[n : n + size] for n in range(0, len(data), size))) == data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\nX:" + b" \t" * 30000 + b"\x01\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"a:b\r\n" * 12000 + b"\r\n",
+        b"GET " + b"x" * 60000 + b"\r\n\r\n",
+        (b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 50000),
+        b"\r\n\r\n" * 100000,
+    ],
+)
+def test_hostile_heads_take_little_time(data: bytes) -> None:
+    before = time.process_time()
+    assert sent(data) == data
+    assert sent(*(data[n : n + 100] for n in range(0, len(data), 100))) == data
+    assert time.process_time() - before < 5  # a quadratic search would take minutes

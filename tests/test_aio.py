@@ -1,0 +1,191 @@
+"""Sessions on an event loop: what they run, save, undo and fork, many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from wasm_kernel import ConfigurationError, ExecutionPolicy, SandboxClosed, SessionLocked, Stream, aio
+
+Body = Callable[[aio.AsyncSession], Awaitable[None]]
+
+
+@pytest.fixture
+def in_session(tmp_path: Path) -> Callable[[Body], None]:
+    """Run a coroutine function in a new session."""
+
+    def run(body: Body) -> None:
+        async def main() -> None:
+            async with await aio.create_session("one", tmp_path) as session:
+                await body(session)
+
+        asyncio.run(main())
+
+    return run
+
+
+async def value(session: aio.AsyncSession, code: str) -> str:
+    """The last expression's text."""
+    result = await session.execute(code)
+    assert result.success and result.result is not None, result
+    text: str = result.result["text/plain"]
+    return text
+
+
+def test_events_come_while_the_code_runs(in_session: Callable[[Body], None]) -> None:
+    async def body(session: aio.AsyncSession) -> None:
+        execution = session.execute("print('first')\ninput('?')\nprint('last')", on_input=lambda request: seen.pop())
+        seen = ["given"]
+        texts = [event.text async for event in execution if isinstance(event, Stream)]
+        assert "".join(texts) == "first\nlast\n"
+        assert not seen
+        assert (await execution).success
+        assert [event async for event in execution] == []  # each comes once
+
+    in_session(body)
+
+
+def test_what_was_cancelled_is_interrupted_and_the_session_goes_on(in_session: Callable[[Body], None]) -> None:
+    async def body(session: aio.AsyncSession) -> None:
+        await session.execute("x = 1")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(session.execute("x = 2\nwhile True: pass"), 1)
+        assert await value(session, "x") == "2"
+
+    in_session(body)
+
+
+def test_code_that_wants_a_line_is_answered_even_if_nobody_can(in_session: Callable[[Body], None]) -> None:
+    async def body(session: aio.AsyncSession) -> None:
+        def broken(request: object) -> str:
+            raise RuntimeError("no terminal")
+
+        result = await asyncio.wait_for(session.execute("input('?')", on_input=broken), 60)
+        assert not result.success
+
+    in_session(body)
+
+
+def test_what_waits_for_its_turn_does_not_run_after_the_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        session = await aio.create_session("one", tmp_path)
+        first, second = session.execute("while True: pass"), session.execute("while True: pass")
+        await asyncio.sleep(0.5)
+        await asyncio.wait_for(session.close(), 60)
+        assert not (await first).success
+        with pytest.raises(SandboxClosed, match="closed before this ran"):
+            await second
+
+    asyncio.run(main())
+
+
+def test_executions_wait_for_each_other(in_session: Callable[[Body], None]) -> None:
+    async def body(session: aio.AsyncSession) -> None:
+        await session.execute("seen = []")
+        await asyncio.gather(*(session.execute(f"seen.append({n})") for n in range(20)))
+        assert await value(session, "seen") == str(list(range(20)))
+
+    in_session(body)
+
+
+def test_undo_redo_restore_and_compare(in_session: Callable[[Body], None]) -> None:
+    async def body(session: aio.AsyncSession) -> None:
+        await session.execute("x = 1")
+        await session.snapshot("start")
+        await session.execute("x = 2; open('made.txt', 'w').write('a')")
+        assert await session.compare("start") == {
+            "variables": {"added": [], "removed": [], "changed": ["x"]},
+            "files": {"added": ["made.txt"], "removed": [], "changed": []},
+        }
+        await session.undo()
+        assert (await value(session, "x"), await session.files()) == ("1", [])
+        await session.undo()  # the one that looked
+        await session.redo()
+        await session.execute("x = 3")
+        await session.restore("start")
+        assert await value(session, "x") == "1"
+        with pytest.raises(ConfigurationError, match="no snapshot 'nothing'"):
+            await session.restore("nothing")
+
+    in_session(body)
+
+
+def test_forks_go_their_own_ways(in_session: Callable[[Body], None]) -> None:
+    async def body(session: aio.AsyncSession) -> None:
+        await session.execute("x = 1; open('shared.txt', 'w').write('a')")
+        forks = await asyncio.gather(*(session.fork(name=f"way-{n}") for n in range(3)))
+        await asyncio.gather(*(fork.execute(f"x = 10 + {n}") for n, fork in enumerate(forks)))
+        assert [await value(one, "x") for one in (session, *forks)] == ["1", "10", "11", "12"]
+        assert [str(f) for f in await forks[0].files()] == ["shared.txt"]
+        with pytest.raises(ConfigurationError, match="there is a session way-0 already"):
+            await session.fork(name="way-0")
+        await asyncio.gather(*(fork.close() for fork in forks))
+
+    in_session(body)
+
+
+def test_files_within_the_limits(tmp_path: Path) -> None:
+    async def main() -> None:
+        policy = ExecutionPolicy(workspace_bytes=1 << 20)
+        async with await aio.create_session("one", tmp_path, policy) as session:
+            assert await session.write_file("data/a.csv", b"a,b\n") == 4
+            assert await value(session, "open('data/a.csv').read()") == r"'a,b\n'"
+            assert await session.read_file("data/a.csv", 1) == b"a"
+            with pytest.raises(ConfigurationError, match=r"large.bin would have 2\.0 MB"):
+                await session.write_file("large.bin", bytes(2 << 20))
+
+    asyncio.run(main())
+
+
+def test_it_is_opened_again_where_it_was_left(tmp_path: Path) -> None:
+    async def main() -> None:
+        session = await aio.open_session("task", tmp_path)
+        with pytest.raises(SessionLocked):
+            await aio.open_session("task", tmp_path)
+        await session.execute("x = 42")
+        await session.close()
+        await session.close()
+        with pytest.raises(SandboxClosed, match="open it again"):
+            session.execute("1")
+        with pytest.raises(ConfigurationError, match="there is a session task already"):
+            await aio.create_session("task", tmp_path)
+        async with await aio.open_session("task", tmp_path) as again:
+            assert await value(again, "x") == "42"
+
+    asyncio.run(main())
+
+
+def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path) -> None:
+    program = f"""
+import asyncio, os, signal
+from wasm_kernel import aio
+async def main():
+    session = await aio.open_session("killed", {str(tmp_path)!r})
+    for n in range(5):
+        await session.execute(f"x = {{n}}")
+    os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
+"""
+    ended = subprocess.run([sys.executable, "-c", program], timeout=120, check=False)
+    assert ended.returncode == -9
+
+    async def look() -> str:
+        async with await aio.open_session("killed", tmp_path) as session:
+            return await value(session, "x")
+
+    assert asyncio.run(look()) == "4"
+
+
+def test_twenty_sessions_at_once(tmp_path: Path) -> None:
+    async def main() -> list[str]:
+        sessions = await asyncio.gather(*(aio.create_session(f"s{n}", tmp_path) for n in range(20)))
+        found = await asyncio.gather(*(value(one, f"{n} * {n}") for n, one in enumerate(sessions)))
+        await asyncio.gather(*(one.close() for one in sessions))
+        return list(found)
+
+    assert asyncio.run(main()) == [str(n * n) for n in range(20)]

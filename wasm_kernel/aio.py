@@ -1,0 +1,395 @@
+"""Sessions for asyncio programs: many of them at once in one process, each one sealed and resumable.
+
+>>> from wasm_kernel import aio
+>>> async def main():
+...     async with await aio.create_session() as session:
+...         execution = session.execute("for i in range(3): print(i)")
+...         async for event in execution:
+...             print(event)
+...         return (await execution).success
+
+Every execution is logged before its result is there, as in a notebook: `AsyncSession.undo` takes it back, and a process
+that is killed loses nothing that was answered. All of a session's methods are for the loop on which it was opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import uuid
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from wasm_kernel.errors import ConfigurationError, SandboxClosed
+from wasm_kernel.guest import wire
+from wasm_kernel.host.runtime.job_thread import line_of
+from wasm_kernel.model.differences import compare_files, compare_variables
+from wasm_kernel.model.outcome import SandboxResult
+from wasm_kernel.model.policy import ExecutionPolicy
+from wasm_kernel.model.records import check_session_id
+from wasm_kernel.model.snapshot_retention import CheckpointRules
+from wasm_kernel.model.snapshots import Snapshot
+from wasm_kernel.model.units import format_size
+from wasm_kernel.sessions.catalog import prepared_root
+from wasm_kernel.sessions.files import SessionFile, list_session_files, open_session_file, write_session_file
+from wasm_kernel.sessions.guest_access import Execution
+from wasm_kernel.sessions.host_tools import HostTools, Tool
+from wasm_kernel.sessions.log import SandboxLogger
+from wasm_kernel.sessions.opening import OpenedSession, resume
+from wasm_kernel.sessions.runtime import SessionRuntime
+from wasm_kernel.sessions.session_sandboxes import open_live
+from wasm_kernel.sessions.snapshots import fork_snapshot
+from wasm_kernel.sessions.timeline import Timeline
+
+__all__ = ["AsyncExecution", "AsyncSession", "create_session", "open_session"]
+
+_log = logging.getLogger(__name__)
+
+
+class AsyncExecution:
+    """Code that runs in a session: iterate over its events as they come, await its result, or both.
+
+    It runs whether anybody looks or not. Cancelling who awaits the result interrupts the code.
+    """
+
+    def __init__(self, session: AsyncSession, code: str, on_input: Callable[[wire.InputRequest], str] | None) -> None:
+        self._session, self._loop = session, asyncio.get_running_loop()
+        self._events: deque[wire.Event] = deque()
+        self._guard, self._told, self._news = threading.Lock(), False, asyncio.Event()
+        self._task = self._loop.create_task(session._run(code, self._take, on_input))
+        self._task.add_done_callback(lambda task: self._news.set())
+
+    def _take(self, event: wire.Event) -> None:
+        """Keep an event; on the sandbox's thread. The policy's `output_bytes` bounds how many there can be."""
+        with self._guard:
+            self._events.append(event)
+            told, self._told = self._told, True
+        if not told:  # one notice for many events: a guest may print a million lines
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._news.set)
+
+    async def __aiter__(self) -> AsyncIterator[wire.Event]:
+        """Each event once, as it comes; ends with the code."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            ended = self._task.done()  # looked at before the events: none comes after
+            with self._guard:
+                events, self._events, self._told = self._events, deque(), False
+            for event in events:
+                yield event
+            if ended:
+                self._news.set()
+                return
+
+    def __await__(self) -> Generator[Any, None, SandboxResult]:
+        return self._result().__await__()
+
+    async def _result(self) -> SandboxResult:
+        try:
+            return await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            if not self._task.done():
+                self._session.interrupt()
+            raise
+
+
+class AsyncSession:
+    """A live session on the running event loop. One execution at a time; the next one waits for it.
+
+    Attributes:
+        session_id: Its name; `open_session` opens it again, also from another process later.
+        problem: What was lost since it was last open, in one sentence; usually empty.
+    """
+
+    def __init__(
+        self,
+        opened: OpenedSession,
+        rules: CheckpointRules,
+        tools: HostTools | None,
+        data: Path | None,
+        logger: SandboxLogger,
+    ) -> None:
+        self.session_id, self.problem = opened.live.session_id, opened.problem
+        self._logger, self._rules, self._tools, self._data = logger, rules, tools, data
+        self._runtime = SessionRuntime(opened, rules, startup_code="", logger=logger, log=_log)
+        self._timeline = Timeline(self._runtime, _log)
+        self._turn = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def policy(self) -> ExecutionPolicy:
+        """Its limits."""
+        return self._runtime.live.policy
+
+    @property
+    def root(self) -> Path:
+        """The folder of all sessions."""
+        return self._runtime.live.root
+
+    @property
+    def workspace(self) -> Path:
+        """The folder the guest sees as `/app`."""
+        return self._runtime.live.folder
+
+    @property
+    def running(self) -> bool:
+        """Whether code runs in it, or waits to."""
+        return self._turn.locked()
+
+    # ---- running code
+
+    def execute(self, code: str, *, on_input: Callable[[wire.InputRequest], str] | None = None) -> AsyncExecution:
+        """Begin to run code, as a notebook's cell would run; see `AsyncExecution`.
+
+        ``on_input``: called on a thread when the code wants a line of input; without it `input()` raises in the code.
+        Errors in the code are no exceptions here: look at the result's ``success``, ``outcome`` and ``error``.
+        """
+        if self._closed:
+            raise SandboxClosed(f"session {self.session_id} is closed; open it again with open_session()")
+        return AsyncExecution(self, code, on_input)
+
+    async def _run(
+        self,
+        code: str,
+        on_event: Callable[[wire.Event], None],
+        on_input: Callable[[wire.InputRequest], str] | None,
+    ) -> SandboxResult:
+        runtime = self._runtime
+        async with self._turn:
+            if self._closed:
+                raise SandboxClosed(f"session {self.session_id} was closed before this ran")
+            async with runtime.guest:
+                number = runtime.count
+                options: dict[str, Any] = {"allow_stdin": on_input is not None}
+                if self._tools is not None:
+                    options["tools"] = self._tools.begin()
+                asked = _Questions(runtime, on_input, self._tools).asked
+                result = await runtime.execute(Execution(code, number, on_event, options, asked))
+                runtime.count_cell(number)
+            await runtime.save_cell()
+        return result
+
+    def interrupt(self) -> bool:
+        """Raise KeyboardInterrupt in the running code; False if none runs."""
+        return self._runtime.sandbox.interrupt()
+
+    async def reset(self) -> None:
+        """Start a fresh interpreter; files stay."""
+        async with self._turn:
+            await self._runtime.reset()
+
+    # ---- its files
+
+    async def files(self, pattern: str | None = None) -> list[SessionFile]:
+        """Its files, sorted; ``pattern`` as for `wasm_kernel.list_session_files`."""
+        return await asyncio.to_thread(list_session_files, self.session_id, self.root, pattern)
+
+    async def read_file(self, path: str, most: int | None = None) -> bytes:
+        """A file's bytes, ``most`` of them; also while code runs."""
+
+        def read() -> bytes:
+            with open_session_file(self.session_id, path, self.root, logger=self._logger) as file:
+                return file.read(-1 if most is None else most)
+
+        return await asyncio.to_thread(read)
+
+    async def write_file(self, path: str, data: bytes) -> int:
+        """Write a file, whole or not at all; `ConfigurationError` if it is more than the session's limits leave."""
+
+        def write() -> int:
+            quota = self._runtime.sandbox.quota()
+            if len(data) > min(quota.free, quota.max_file) or not quota.free_entries:
+                free = format_size(min(quota.free, quota.max_file))
+                raise ConfigurationError(
+                    f"{path} would have {format_size(len(data))}; the session has {free} left for it"
+                )
+            return write_session_file(self.session_id, path, data, self.root, logger=self._logger)
+
+        return await asyncio.to_thread(write)
+
+    # ---- its history
+
+    async def snapshot(self, label: str = "") -> Snapshot:
+        """Save this moment, variables and files, until it is deleted."""
+        async with self._turn:
+            return await self._runtime.take(label)
+
+    async def snapshots(self) -> list[Snapshot]:
+        """All moments that can be gone back to, newest first: those with a label, and those after each execution."""
+        await self._timeline.settled()
+        return await asyncio.to_thread(self._timeline.snapshots)
+
+    async def restore(self, snapshot: str) -> None:
+        """Go back, or forward, to a snapshot by its label or id: variables and files."""
+        async with self._turn:
+            await self._timeline.settled()
+            await self._timeline.restore(await asyncio.to_thread(self._timeline.find, snapshot))
+
+    async def undo(self, executions: int = 1) -> None:
+        """Undo the last executions: variables and files."""
+        async with self._turn:
+            await self._timeline.undo(executions)
+
+    async def redo(self) -> None:
+        """Redo what `undo` undid, one execution at a time."""
+        async with self._turn:
+            await self._timeline.redo()
+
+    async def compare(self, before: str, after: str | None = None) -> dict[str, dict[str, list[str]]]:
+        """Which variables and files differ between two snapshots, or between one and now."""
+        async with self._turn:
+            await self._timeline.settled()
+            old = await asyncio.to_thread(self._timeline.find, before)
+            new = await asyncio.to_thread(self._timeline.find, after) if after else self._timeline.last or old
+            then, now = [await asyncio.to_thread(self._timeline.read, one) for one in (old, new)]
+        return {"variables": compare_variables(then.variables, now.variables), "files": compare_files(then, now)}
+
+    async def fork(self, snapshot: str | None = None, *, name: str | None = None) -> AsyncSession:
+        """A new session that goes on from this moment, or from a snapshot; both go their own ways from there.
+
+        It has the same limits and tools, and random numbers of its own.
+        """
+        async with self._turn:
+            await self._timeline.settled()
+            if snapshot is not None:
+                start = await asyncio.to_thread(self._timeline.find, snapshot)
+            else:
+                start = await self._runtime.take("fork")
+        forked = partial(fork_snapshot, start.snapshot_id, self.root, session_id=name, logger=self._logger)
+        session_id = await asyncio.to_thread(forked)
+        return await _opened(session_id, self.root, self.policy, self._tools, self._data, self._rules, self._logger)
+
+    # ---- its end
+
+    async def close(self) -> None:
+        """Save it, and let others open it. Running code is interrupted."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._turn.locked():
+            self.interrupt()
+        async with self._turn:
+            self._runtime.background.stop()
+            await asyncio.to_thread(_close, self._runtime)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class _Questions:
+    """Answers what running code asks the host."""
+
+    def __init__(
+        self,
+        runtime: SessionRuntime,
+        on_input: Callable[[wire.InputRequest], str] | None,
+        tools: HostTools | None,
+    ) -> None:
+        self._runtime, self._on_input, self._tools = runtime, on_input, tools
+        self._answering: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
+
+    def asked(self, kind: str, request: Any) -> None:
+        """Called on the loop, which goes on meanwhile."""
+        sandbox = self._runtime.sandbox
+        if kind == "waiting":
+            if sandbox.claim(request):
+                sandbox.answer(wire.ANSWER_REFUSED)
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(kind, request))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+
+    async def _answer(self, kind: str, request: Any) -> None:
+        answer = wire.ANSWER_REFUSED
+        try:
+            if kind == "magic" and self._tools is not None:
+                answer = await asyncio.to_thread(self._tools.answer, request)
+            elif kind == "input" and self._on_input is not None:
+                answer = await asyncio.to_thread(line_of, self._on_input, request)
+        finally:  # the guest waits, also for a function that raises
+            self._runtime.sandbox.answer(answer, request)
+
+
+async def create_session(
+    name: str | None = None,
+    workspace_root: Path | str | None = None,
+    policy: ExecutionPolicy | None = None,
+    *,
+    tools: Mapping[str, Tool] | None = None,
+    data: Path | None = None,
+    rules: CheckpointRules | None = None,
+    logger: SandboxLogger | None = None,
+) -> AsyncSession:
+    """Create a session and open it. ``name``: letters, digits and hyphens; without it, a new UUID.
+
+    ``tools``: functions of yours that its code may call; see `wasm_kernel.create_sandbox`.
+    ``data``: a folder that it sees at /data, read-only.
+    ``rules``: how many moments are kept to go back to; 30 by default.
+    """
+    root = prepared_root(workspace_root)
+    session_id = check_session_id(name) if name is not None else str(uuid.uuid4())
+    return await _opened(session_id, root, policy, HostTools.of(tools), data, rules, logger, new=True)
+
+
+async def open_session(
+    name: str,
+    workspace_root: Path | str | None = None,
+    policy: ExecutionPolicy | None = None,
+    *,
+    tools: Mapping[str, Tool] | None = None,
+    data: Path | None = None,
+    rules: CheckpointRules | None = None,
+    logger: SandboxLogger | None = None,
+) -> AsyncSession:
+    """Open a session where it was left, with its variables; if there is none of this name, create it.
+
+    `SessionLocked` if another process, or another part of this one, has it open.
+    """
+    root = prepared_root(workspace_root)
+    return await _opened(check_session_id(name), root, policy, HostTools.of(tools), data, rules, logger)
+
+
+async def _opened(
+    session_id: str,
+    root: Path,
+    policy: ExecutionPolicy | None,
+    tools: HostTools | None,
+    data: Path | None,
+    rules: CheckpointRules | None,
+    logger: SandboxLogger | None,
+    *,
+    new: bool = False,
+) -> AsyncSession:
+    logger = logger or SandboxLogger(level="error")
+    opened = await asyncio.to_thread(_open, root, session_id, policy, logger, new)
+    if data is not None:
+        await asyncio.to_thread(opened.live.sandbox.show_data, data)
+    return AsyncSession(opened, rules or CheckpointRules(), tools, data, logger)
+
+
+def _open(
+    root: Path, session_id: str, policy: ExecutionPolicy | None, logger: SandboxLogger, new: bool
+) -> OpenedSession:
+    live = open_live(root, session_id, policy, logger, new=new)
+    try:
+        return resume(live)
+    except BaseException:
+        live.close()
+        raise
+
+
+def _close(runtime: SessionRuntime) -> None:
+    runtime.close(take=True)
+    runtime.live.close()

@@ -1,0 +1,129 @@
+"""64-bit integers in scipy: what its Python passes to compiled code as positions and orders. See `integers.py`."""
+
+from .integers import fitting
+
+
+def install(after_import):
+    """Mend each module once it has been imported."""
+    after_import("scipy.ndimage._interpolation", _coordinates)
+    after_import("scipy.ndimage._measurements", _values)
+    after_import("scipy.signal._peak_finding", _peaks)
+    after_import("scipy.sparse._lil", _lists_of_lists)
+    after_import("scipy.special._ufuncs", _special)
+
+
+def _lists_of_lists(module):
+    real = module._prepare_index_for_memoryview
+
+    def prepare_index(i, j, *x):
+        fitting(i), fitting(j)
+        return real(i, j, *x)
+
+    module._prepare_index_for_memoryview = prepare_index
+
+
+def _coordinates(module):
+    """Coordinates beyond an array are brought back into it by way of np.intp, and would be anywhere in memory."""
+    from types import SimpleNamespace
+
+    from numpy import abs, any, asarray
+
+    compiled = module._nd_image
+    stay_there = [module._ni_support._extend_mode_to_code(mode) for mode in ("constant", "grid-constant")]
+
+    def check(mode, reach):
+        if mode not in stay_there and any(reach >= 2**30):
+            raise ValueError("coordinates of 2**30 or more: an array has fewer elements than that here")
+
+    def geometric_transform(image, mapping, coordinates, matrix, offset, output, order, mode, *rest):
+        if coordinates is not None:
+            check(mode, abs(coordinates))
+        if matrix is not None:
+            check(mode, abs(matrix) @ asarray(output.shape[: matrix.shape[1]]) + abs(offset))
+        return compiled.geometric_transform(image, mapping, coordinates, matrix, offset, output, order, mode, *rest)
+
+    def zoom_shift(image, zoom, shift, output, order, mode, *rest):
+        reach = asarray(output.shape) + (0 if shift is None else abs(shift))
+        check(mode, reach if zoom is None else reach * abs(zoom))
+        return compiled.zoom_shift(image, zoom, shift, output, order, mode, *rest)
+
+    module._nd_image = SimpleNamespace(
+        **{**vars(compiled), "geometric_transform": geometric_transform, "zoom_shift": zoom_shift}
+    )
+
+
+def _values(module):
+    """A table as long as the values are apart: too long for np.intp is too long for the memory."""
+    from types import SimpleNamespace
+
+    compiled = module._nd_image
+
+    def value_indices(array, *rest):
+        if array.size and int(array.max()) - int(array.min()) >= 2**31 - 1:
+            raise MemoryError
+        return compiled.value_indices(array, *rest)
+
+    module._nd_image = SimpleNamespace(**{**vars(compiled), "value_indices": value_indices})
+
+
+def _peaks(module):
+    """Positions of peaks and of their bases may be people's own arrays."""
+    import numpy as np
+
+    def positions(value):
+        return fitting(value) if isinstance(value, np.ndarray) else value
+
+    expected, widths = module._arg_peaks_as_expected, module._peak_widths
+
+    def peaks_as_expected(value):
+        return expected(positions(np.asarray(value)))
+
+    def peak_widths(x, peaks, rel_height, prominences, left_bases, right_bases):
+        return widths(x, peaks, rel_height, prominences, positions(left_bases), positions(right_bases))
+
+    module._arg_peaks_as_expected, module._peak_widths = peaks_as_expected, peak_widths
+
+
+class _IntegerOrders:
+    """A ufunc with loops for C's `long`: orders that are int64 are cast to it.
+
+    Without that numpy takes the loop for floats, which is slower and less exact, or finds none.
+    """
+
+    def __init__(self, ufunc, module):
+        self._ufunc, self.__doc__, self.__name__, self.__module__ = ufunc, ufunc.__doc__, ufunc.__name__, module
+        inputs = [types.partition("->")[0] for types in ufunc.types]
+        self._places = [place for place in range(ufunc.nin) if any(kinds[place] == "l" for kinds in inputs)]
+
+    def __call__(self, *args, **kwargs):
+        return self._ufunc(*self._narrowed(args), **kwargs)
+
+    def _narrowed(self, args):
+        from numpy import asarray
+
+        args = list(args)
+        for place in self._places:
+            if place < len(args) and (isinstance(args[place], (int, list, tuple)) or hasattr(args[place], "dtype")):
+                value = asarray(args[place])
+                if value.dtype == "int64" and (value == value.astype("int32")).all():
+                    args[place] = value.astype("int32")
+        return args
+
+    def __getattr__(self, name):
+        if name.startswith("__") or name == "_ufunc":  # while it is being copied or unpickled
+            raise AttributeError(name)
+        return getattr(self._ufunc, name)
+
+    def __reduce__(self):
+        return self.__name__
+
+    def __repr__(self):
+        return repr(self._ufunc)
+
+
+def _special(module):
+    import numpy as np
+
+    for name, value in list(vars(module).items()):
+        if isinstance(value, np.ufunc) and any("l" in types.partition("->")[0] for types in value.types):
+            setattr(module, name, _IntegerOrders(value, module.__name__))

@@ -1,0 +1,1 @@
+"""Object stores: what sessions need of them, and no more."""

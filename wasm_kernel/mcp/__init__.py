@@ -1,0 +1,1 @@
+"""`wasm-kernel mcp`: sessions for agents, by the Model Context Protocol."""

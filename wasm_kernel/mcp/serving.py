@@ -1,0 +1,72 @@
+"""Serves the tools: over stdio to the program that started us, or over HTTP on this machine to who has the token."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from typing import Any
+
+import uvicorn
+from mcp.server.mcpserver import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from wasm_kernel import __version__
+from wasm_kernel.mcp.agent_sessions import AgentSessions
+from wasm_kernel.mcp.tools import SessionTools
+
+_INSTRUCTIONS = """Sealed Python sessions. Each has its own variables and files, which stay between conversations;
+nothing in it can reach this computer. Use one session name per task. Save a snapshot before something risky; after a
+mistake, undo. To try alternatives, fork, run each, compare, and go on in the better one."""
+_MOST_BODY = 32 << 20
+
+
+def server_of(sessions: AgentSessions) -> MCPServer[Any]:
+    """A server with the tools over these sessions."""
+    server: MCPServer[Any] = MCPServer(
+        "wasm-kernel", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
+    )
+    SessionTools(sessions).register(server)
+    return server
+
+
+async def serve_stdio(sessions: AgentSessions) -> None:
+    """Serve the program on stdin and stdout until it leaves; then everything is saved."""
+    try:
+        await server_of(sessions).run_stdio_async()
+    finally:
+        await sessions.close()
+
+
+async def serve_http(sessions: AgentSessions, port: int, token: str) -> None:
+    """Serve on this machine's loopback address, to who sends the token, until a signal ends it."""
+    allowed = [f"{host}:{port}" for host in ("127.0.0.1", "localhost")]
+    security = TransportSecuritySettings(allowed_hosts=allowed, allowed_origins=[f"http://{host}" for host in allowed])
+    app = server_of(sessions).streamable_http_app(transport_security=security, max_request_body_size=_MOST_BODY)
+    config = uvicorn.Config(TokenRequired(app, token), host="127.0.0.1", port=port, log_level="warning")
+    try:
+        await uvicorn.Server(config).serve()
+    finally:
+        await sessions.close()
+
+
+def new_token() -> str:
+    """A token that nobody guesses."""
+    return secrets.token_urlsafe(32)
+
+
+class TokenRequired:
+    """Lets requests through that have the token."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._expected = app, f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, self._expected):
+                headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
+                await send({"type": "http.response.start", "status": 401, "headers": headers})
+                await send({"type": "http.response.body", "body": b"send the token: Authorization: Bearer ..."})
+                return
+        await self._app(scope, receive, send)

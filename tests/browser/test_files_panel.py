@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,15 @@ class FilesPanel:
             assert box is not None
             self.list.click(button="right", position={"x": 120, "y": box["height"] - 6})
         self.page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{entry}$")).click()
+
+    @contextmanager
+    def notifications(self) -> Iterator[Locator]:
+        """Lab's list of them, which lies over the panel until it is closed."""
+        self.book.command("apputils:display-notifications")
+        shown = self.page.locator(".jp-Notification-List")
+        yield shown
+        self.page.get_by_role("button", name="Hide notifications").click()
+        expect(shown).to_have_count(0)
 
     def back(self) -> None:
         """The notebook in front again."""
@@ -254,10 +264,8 @@ def test_what_comes_from_the_desktop(files: Make, tmp_path: Path) -> None:
     assert (folder / "note.txt").read_text() == "first"
     page.locator(".jp-Dialog button", has_text="Replace").click()
     assert eventually(lambda: (folder / "note.txt").read_text() == "the desktop's")
-    panel.book.command("apputils:display-notifications")
-    expect(page.locator(".jp-Notification-List")).to_contain_text(
-        re.compile("Uploaded 1[34] files")
-    )  # told of together
+    with panel.notifications() as shown:
+        expect(shown).to_contain_text(re.compile("Uploaded 1[34] files"))  # told of together
 
 
 def test_a_large_upload_can_be_cancelled_while_a_cell_runs(files: Make, tmp_path: Path) -> None:
@@ -273,10 +281,10 @@ def test_a_large_upload_can_be_cancelled_while_a_cell_runs(files: Make, tmp_path
     chrome.send("Network.emulateNetworkConditions", slow)
     try:
         panel.drop(tmp_path / "large.bin")
-        panel.book.command("apputils:display-notifications")
-        expect(page.locator(".jp-Notification-List")).to_contain_text(re.compile("large.bin: [1-9]"))
-        page.locator(".jp-Notification-List").get_by_role("button", name="Cancel").click()
-        expect(page.locator(".jp-Notification-List")).to_contain_text("cancelled")
+        with panel.notifications() as shown:
+            expect(shown).to_contain_text(re.compile("large.bin: [1-9]"))
+            shown.get_by_role("button", name="Cancel").click()
+            expect(shown).to_contain_text("cancelled")
     finally:
         chrome.send("Network.emulateNetworkConditions", {**slow, "uploadThroughput": -1})
         chrome.detach()

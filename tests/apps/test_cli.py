@@ -229,17 +229,19 @@ def test_doctor_looks_at_the_extensions(tmp_path: Path) -> None:
     healthy = found()
     assert healthy["Server extension"]["ok"]
     assert healthy["Lab extension"]["ok"]
+    assert healthy["Side panel"]["ok"]
     configuration = tmp_path / "config"
     (configuration / "labconfig").mkdir(parents=True)
     (configuration / "jupyter_server_config.json").write_text(
         '{"ServerApp": {"jpserver_extensions": {"wasm_kernel": false}}}'
     )
-    off = {"@jupyter-widgets/jupyterlab-manager": True}
+    off = {"@jupyter-widgets/jupyterlab-manager": True, "wasm-kernel": True}
     (configuration / "labconfig" / "page_config.json").write_text(json.dumps({"disabledExtensions": off}))
     sick = found(JUPYTER_CONFIG_DIR=str(configuration), JUPYTER_PREFER_ENV_PATH="0")
     for what, remedy in (
         ("Server extension", "jupyter server extension enable wasm_kernel"),
         ("Lab extension", "jupyter labextension enable @jupyter-widgets/jupyterlab-manager"),
+        ("Side panel", "jupyter labextension enable wasm-kernel"),
     ):
         assert not sick[what]["ok"]
         assert "is disabled" in sick[what]["detail"]
@@ -253,6 +255,7 @@ def test_doctor_misses_extensions(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (findings["Server extension"].ok, findings["Lab extension"].ok) == (False, False)
     assert "is not enabled" in findings["Server extension"].detail
     assert "pip install jupyterlab_widgets" in findings["Lab extension"].remedy
+    assert not findings["Side panel"].ok
 
 
 def test_doctor_reads_the_image_when_asked() -> None:

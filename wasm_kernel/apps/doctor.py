@@ -25,6 +25,7 @@ from wasm_kernel.model.units import format_size
 _ROOM_FOR_IMAGE = 2 << 30
 _MEMORY_FOR_BUILD = 2_600_000_000
 _WIDGETS = "@jupyter-widgets/jupyterlab-manager"
+_REINSTALL = "pip install --force-reinstall --no-deps wasm-kernel"
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ def examine(*, deep: bool = False) -> Iterator[Finding]:
         yield from _about_image(deep)
     yield _kernelspec()
     yield _server_extension()
-    yield _lab_extension()
+    yield _lab_extension("Lab extension", _WIDGETS, "widgets and %session files", "pip install jupyterlab_widgets")
+    yield _lab_extension("Side panel", "wasm-kernel", "the timeline, files and variables", _REINSTALL)
 
 
 def _about_image(deep: bool) -> Iterator[Finding]:
@@ -174,19 +176,16 @@ def _server_extension() -> Finding:
     return Finding(what, False, f"{missing}: no downloads, no large uploads, no REST API", remedy)
 
 
-def _lab_extension() -> Finding:
-    """Widgets, and with them the file browser, need the extension that jupyterlab_widgets brings."""
-    what = "Lab extension"
+def _lab_extension(what: str, name: str, gives: str, remedy: str) -> Finding:
+    """Whether JupyterLab has an extension, and has it enabled; ``gives``: what people would miss."""
     if find_spec("jupyterlab") is None:
         return Finding(what, True, "JupyterLab is not in this environment: not looked at")
-    if not any((Path(folder) / _WIDGETS / "package.json").is_file() for folder in jupyter_path("labextensions")):
-        return Finding(
-            what, False, f"{_WIDGETS} is missing: no widgets, no file browser", "pip install jupyterlab_widgets"
-        )
+    if not any((Path(folder) / name / "package.json").is_file() for folder in jupyter_path("labextensions")):
+        return Finding(what, False, f"{name} is missing, and with it {gives}", remedy)
     for folder in jupyter_config_path():
         with contextlib.suppress(OSError, ValueError, AttributeError):
             told = json.loads((Path(folder) / "labconfig" / "page_config.json").read_bytes())
-            if told.get("disabledExtensions", {}).get(_WIDGETS):
-                remedy = f"run `jupyter labextension enable {_WIDGETS}`"
-                return Finding(what, False, f"{_WIDGETS} is disabled: no widgets, no file browser", remedy)
-    return Finding(what, True, f"{_WIDGETS} is there: widgets, and the file browser")
+            if told.get("disabledExtensions", {}).get(name):
+                remedy = f"run `jupyter labextension enable {name}`"
+                return Finding(what, False, f"{name} is disabled, and with it {gives}", remedy)
+    return Finding(what, True, f"{name} is there: {gives}")

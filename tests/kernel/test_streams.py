@@ -70,10 +70,21 @@ def test_while_text_keeps_coming_pieces_become_fewer_and_larger(clock: list[floa
         clock[0] += sent.waits[-1]
         sent.time_has_come()
     assert sent.waits == pytest.approx([0.02, 0.04, 0.08, 0.16, 0.2, 0.2]), "ipykernel sends five a second"
-    sent.buffer.write(CELLS[0], "stdout", "x" * (10 * streams._ENOUGH - 1))
+    sent.buffer.write(CELLS[0], "stdout", "x" * (streams._MOST - 1))
     assert len(sent.texts) == 6
     sent.buffer.write(CELLS[0], "stdout", "x")
     assert len(sent.texts) == 7, "what waits is bounded all the same"
+
+
+def test_after_a_large_piece_the_next_one_gathers_as_long_as_it_may(clock: list[float]) -> None:
+    """A front end that still draws the large piece would only draw it again."""
+    sent = Sent()
+    for _ in range(30):  # 2 MB in a moment
+        sent.buffer.write(CELLS[0], "stdout", "x" * streams._ENOUGH)
+        clock[0] += 0.002
+    assert sent.waits == [streams._SHORTEST, streams._LONGEST]
+    sent.buffer.flush()  # as before a reply
+    assert [len(text) for _, _, text in sent.texts] == [streams._ENOUGH, 29 * streams._ENOUGH]
 
 
 @pytest.mark.parametrize("why", ["pause", "cell"])

@@ -109,14 +109,17 @@ class Bin:
     def _belonging(self, kind: str, session_id: str) -> str:
         return f"{self._root}/{STATE_FOLDER}/{kind}/{session_id}"
 
-    def destroy(self, session_id: str) -> None:
-        """Delete a session that was taken. What cannot be deleted goes back to its place, if nobody took that."""
+    def destroy(self, session_id: str, keep_metadata_as: str = "") -> None:
+        """Delete a session that was taken. What cannot be deleted goes back to its place, if nobody took that.
+
+        ``keep_metadata_as``: a path to which its metadata moves, such as `tombstones.place_for` gives.
+        """
         aside = f"{self.path}/{session_id}"
         if not os.path.lexists(aside):
             return  # deleted where it was
         try:
             # Without its metadata it would pass for one from before there was metadata, which is never deleted.
-            delete_tree.remove(aside, last=METADATA_NAME)
+            delete_tree.remove(aside, last=METADATA_NAME, keep_as=keep_metadata_as)
         except OSError:
             with contextlib.suppress(OSError):
                 os.rename(aside, self._root / session_id)  # noqa: PTH104

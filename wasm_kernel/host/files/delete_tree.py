@@ -18,9 +18,12 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ATTEMPTS = 5  # somebody may still put things there
 
 
-def remove(folder: str | Path, last: str = "", parent: int | None = None) -> None:
-    """Delete a folder, by its path or by its name in ``parent``. If that fails, the file ``last`` is still in it."""
-    aside = f"{folder}.{last}"
+def remove(folder: str | Path, last: str = "", parent: int | None = None, *, keep_as: str = "") -> None:
+    """Delete a folder, by its path or by its name in ``parent``. If that fails, the file ``last`` is still in it.
+
+    ``keep_as``: a path, in a folder that is there, to which the file ``last`` moves instead of being deleted.
+    """
+    aside = keep_as or f"{folder}.{last}"
     for attempt in range(_ATTEMPTS):
         handle = os.open(folder, _FOLDER, dir_fd=parent)
         try:
@@ -39,7 +42,7 @@ def remove(folder: str | Path, last: str = "", parent: int | None = None) -> Non
                     os.rename(aside, f"{folder}/{last}")  # noqa: PTH104
             if e.errno != errno.ENOTEMPTY or attempt == _ATTEMPTS - 1:
                 raise
-    if last:
+    if last and not keep_as:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(aside)  # noqa: PTH108
 

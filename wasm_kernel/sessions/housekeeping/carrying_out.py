@@ -110,14 +110,15 @@ class _Removal:
                 destroy_one(session_id)
 
         def destroy_one(session_id: str) -> None:
+            facts = self._facts.get(session_id)
             try:
-                place.destroy(session_id)
+                place.destroy(session_id, tombstones.place_for(self._root, session_id) if facts else "")
             except OSError as e:
                 self._failed(session_id, e)
                 return
             self.done.add(session_id)
-            if session_id in self._facts:
-                tombstones.note(self._root, session_id, self._facts[session_id])
+            if facts:
+                tombstones.note(self._root, session_id, facts)
             self._logger.info("session.prune.deleted", session_id=session_id)
             self._progressed(len(self.done))
 

@@ -5,6 +5,8 @@ The host looks at what all of them have at the same time. Attacks with a marker 
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,10 @@ import pytest
 from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene, all_entries, quietly
 from wasm_kernel import SandboxResult, Stream
-from wasm_kernel.host.runtime import tasks, worker_limits, workers
+from wasm_kernel.guest import wire
+from wasm_kernel.host.runtime import executions, tasks, worker_limits, workers
+from wasm_kernel.host.runtime.run import Run
+from wasm_kernel.host.runtime.worker import Worker
 from wasm_kernel.sessions.sandboxes import ready_image
 
 _PROCESSORS, _WORKERS = 8, 3
@@ -246,6 +251,163 @@ while True:
 """),
         ],
         guards.by_scene,
+    )  # fmt: skip
+
+
+_CPU_LIMIT, _CPU_LATE = 0.6, 1.1  # seconds
+
+
+class _CpuScene(_WorkerScene):
+    """The cell's own time does not end it, so that on a machine with one processor, too, it is the CPU time that does."""
+
+    limits = {"timeout_seconds": _CPU_LIMIT}
+
+    def __init__(self, folder: Path, guarded: bool) -> None:
+        super().__init__(folder, guarded)
+        self._used: list[float] = []
+        ended, used = workers.LocalWorkers.ended, self._used
+
+        def counted(runner: Any, *args: Any) -> None:
+            used.append(time.thread_time())  # the system's own count, on the thread that ends
+            ended(runner, *args)
+
+        self.stack.enter_context(
+            guards.patched(
+                (workers.LocalWorkers, "ended", counted),
+                (executions, "Run", lambda timeout, grace: Run(60.0, grace)),
+            )
+        )
+
+    def set_up(self) -> None:
+        super().set_up()
+        self._used.clear()
+
+    def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
+        used = sum(self._used)
+        return [f"workers had {used:.1f} s of CPU time"] if used > _CPU_LATE else []
+
+
+_SPIN = """
+def spin(n):
+    for i in range(n): pass
+"""
+
+
+class TestMultiplyCpuTime(AttackTests):
+    family = Family(
+        _CpuScene,
+        [
+            _attack("each spins", _SPIN + "with ProcessPoolExecutor(3) as pool: list(pool.map(spin, [40_000_000] * 3))"),
+            _attack("by turns", _SPIN + "with ProcessPoolExecutor(1, max_tasks_per_child=1) as pool: list(pool.map(spin, [4_000_000] * 30))"),
+            _attack("a new pool each time", _SPIN + """
+for _ in range(30):
+    try: ProcessPoolExecutor(1).submit(spin, 4_000_000).result()
+    except Exception: pass
+"""),
+        ],
+        lambda: guards.patched((worker_limits.Clocks, "seconds", lambda self: 0.0)),
+    )  # fmt: skip
+
+
+class _ForgeryScene(_WorkerScene):
+    """Notices results of tasks that the worker which brings them does not have."""
+
+    def __init__(self, folder: Path, guarded: bool) -> None:
+        super().__init__(folder, guarded)
+        self._forged: list[int] = []
+        done, forged = workers.LocalWorkers.done, self._forged
+
+        def compared(runner: Any, worker: Worker, result: wire.TaskDone) -> None:
+            if result.task != worker.task:
+                forged.append(result.task)
+            done(runner, worker, result)
+
+        self.stack.enter_context(guards.patched((workers.LocalWorkers, "done", compared)))
+
+    def set_up(self) -> None:
+        super().set_up()
+        self._forged.clear()
+
+    def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
+        return [f"results of tasks {self._forged[:5]} were forged"] if self._forged else []
+
+
+_FORGE = """
+import pickle
+def forge(*tasks):
+    for task in tasks: ask(wire.TaskDone(task, 1, (pickle.dumps('forged'),)))
+pool = ProcessPoolExecutor(2)
+"""
+
+
+class TestForgeResults(AttackTests):
+    family = Family(
+        _ForgeryScene,
+        [
+            _attack("of another worker", _FORGE + "one, two = pool.submit(time.sleep, 0.5), pool.submit(forge, 0); one.result()"),
+            _attack("of one that waits", _FORGE + "first = pool.submit(forge, 2, 3, 4); rest = [pool.submit(time.sleep, 0.05) for _ in range(4)]; first.result()"),
+            _attack("of none", _FORGE + "pool.submit(forge, 77, -1, 10**12).result()"),
+            _attack("its own twice", _FORGE + "pool.submit(forge, 0, 0); pool.submit(time.sleep, 1).result()"),
+        ],
+        lambda: guards.patched((Worker, "_has", lambda self, task: True)),
+    )  # fmt: skip
+
+
+_served = Worker._frame
+
+
+def _serving(worker: Worker, frame: bytes) -> bytes:
+    """A worker that may ask for all that a guest may ask for."""
+    event = wire.decode_event(frame)
+    if isinstance(event, wire.WorkerRequest):
+        return tasks.answer(worker._employer, event, lambda ready, seconds: True)  # type: ignore[arg-type]
+    return _served(worker, frame)
+
+
+class _RequestScene(_WorkerScene):
+    """Notices what is asked of the cell's workers on the thread of one of them."""
+
+    def __init__(self, folder: Path, guarded: bool) -> None:
+        super().__init__(folder, guarded)
+        self._asked: list[str] = []
+        for name, answer in (("start", (1, "")), ("submit", None), ("cancel", True), ("stop", None)):
+            self._notice(name, answer)
+
+    def _notice(self, name: str, answer: object) -> None:
+        real, asked = getattr(workers.LocalWorkers, name), self._asked
+
+        def noticed(runner: Any, *args: Any, **named: Any) -> Any:
+            if not threading.current_thread().name.startswith("wasm-kernel-worker"):
+                return real(runner, *args, **named)
+            asked.append(name)
+            return answer
+
+        self.stack.enter_context(guards.patched((workers.LocalWorkers, name, noticed)))
+
+    def set_up(self) -> None:
+        super().set_up()
+        self._asked.clear()
+
+    def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
+        return [f"workers had served: {self._asked[:5]}"] if self._asked else []
+
+
+class TestWorkersOfWorkers(AttackTests):
+    family = Family(
+        _RequestScene,
+        [
+            _attack("a fork of its own", "team = w.Team(1)\nProcessPoolExecutor(1).submit(lambda: ask(wire.StartWorkers(1, 0, id(team._main), 3))).result()"),
+            _attack("a pool of its own", """
+def bomb():
+    w.in_worker, w.limit = False, 8
+    with ProcessPoolExecutor(8) as pool: return list(pool.map(abs, range(8), timeout=1))
+ProcessPoolExecutor(1).submit(bomb).result()
+"""),
+            _attack("tasks for the others", "ProcessPoolExecutor(1).submit(lambda: ask(wire.SubmitTask(1, 0, 5, (b'x',)))).result()"),
+            _attack("others' tasks taken back", "ProcessPoolExecutor(1).submit(lambda: [ask(wire.CancelTask(p, 0)) for p in range(5)]).result()"),
+            _attack("others stopped", "ProcessPoolExecutor(1).submit(lambda: [ask(wire.StopWorkers(p, True)) for p in range(5)]).result()"),
+        ],
+        lambda: guards.patched((Worker, "_frame", _serving)),
     )  # fmt: skip
 
 

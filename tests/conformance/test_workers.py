@@ -59,3 +59,22 @@ def test_what_a_worker_changed_in_memory_is_no_ones(start: Start) -> None:
     assert cell.stdout == "2 [1]\n"
     kernel.ok("%session snapshot")
     assert kernel.ok("print(values, pool.submit(len, values).result())").stdout == "[1] 1\n"
+
+
+def test_what_multiprocessing_cannot_do_names_what_can(start: Start) -> None:
+    kernel = start()
+    kernel.ok("import multiprocessing")
+    for code in ("multiprocessing.Process(target=abs).start()", "multiprocessing.Queue()", "multiprocessing.Lock()"):
+        assert "ProcessPoolExecutor, multiprocessing.Pool and joblib have workers" in kernel.run(code).traceback, code
+    for method in ("fork", "spawn"):
+        code = f"with multiprocessing.get_context({method!r}).Pool(2) as pool: print(pool.map(abs, [-1, -2]))"
+        assert kernel.ok(code).stdout == "[1, 2]\n"
+
+
+def test_a_worker_that_ends_is_told_of_with_the_reason(start: Start) -> None:
+    kernel = start()
+    kernel.ok(POOL + "kept = 1")
+    broken = kernel.run("with ProcessPoolExecutor(2) as pool: pool.submit(os._exit, 7).result()")
+    assert "BrokenProcessPool: a worker ended before its call was done" in broken.traceback
+    assert "exit code 7" in broken.traceback
+    assert kernel.ok("print(kept)").stdout == "1\n"

@@ -149,7 +149,7 @@ class Worker:
         if isinstance(event, wire.NextTask):
             return self._next_task()
         if isinstance(event, wire.TaskDone):
-            if event.task != self.task or self.task < 0:
+            if not self._has(event.task):
                 raise wire.BadFrame("a result of a task that this worker does not have")
             self._employer.done(self, event)
             self.task = -1
@@ -160,6 +160,10 @@ class Worker:
         elif not isinstance(event, wire.InterruptSeen | wire.Parent):
             self._employer.refused()
         return b""
+
+    def _has(self, task: int) -> bool:
+        """Whether this is the task that it was given last, and has not handed in yet."""
+        return 0 <= task == self.task
 
     def _next_task(self) -> bytes:
         found: list[wire.SubmitTask] = []

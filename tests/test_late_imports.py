@@ -54,7 +54,9 @@ LATE: dict[str, tuple[str, set[str]]] = {
     "apps.remote_commands": (
         _COMMAND,
         {
+            "wasm_kernel.apps.configuration",
             "wasm_kernel.host.remote.objects",
+            "wasm_kernel.sessions.remote.arriving",
             "wasm_kernel.sessions.remote.lease",
             "wasm_kernel.sessions.remote.pulling",
             "wasm_kernel.sessions.remote.pushing",
@@ -126,7 +128,10 @@ LATE: dict[str, tuple[str, set[str]]] = {
             "wasm_kernel.sessions.session_list",
         },
     ),
-    "kernel.notebook_session": ("only a session of an older image needs it", {"wasm_kernel.sessions.snapshots"}),
+    "kernel.notebook_session": (
+        "only a session of an older image needs it, or one in an object store",
+        {"wasm_kernel.kernel.remote_sessions", "wasm_kernel.sessions.snapshots"},
+    ),
     "kernel.notebook": (_START, {"http.client", "jupyter_core.paths", "urllib.parse", "urllib.request"}),
     "kernel.outputs": (_START, {"wasm_kernel.kernel.seal.sealed_messages"}),
     "kernel.side_panel.panel_comm": (_MAGIC, {"wasm_kernel.sessions.snapshots"}),

@@ -191,6 +191,9 @@ def home_for(config: Config, connection_file: Path) -> NotebookSession:
         home.announcements.warn(
             f"WasmKernel.workspace_root is not used: the administrator keeps sessions in {home.root}"
         )
+    if address := ours.get("remote") or os.environ.get("WASM_KERNEL_REMOTE", ""):
+        every, at_close = ours.get("remote_interval_seconds", 60.0), ours.get("remote_close_seconds", 2.0)
+        home.remote_settings = str(address), float(every), float(at_close)
     found = session_limits(home.rules.maxima, ours)
     home.policy, home.maxima, home.refused = found.policy, dict(found.maxima), found.problem
     for note in found.notes:

@@ -64,9 +64,10 @@ def _add_remote(parser: Parser) -> None:
 
 
 def _objects(options: argparse.Namespace) -> Any:
+    from wasm_kernel.apps.configuration import loaded_app
     from wasm_kernel.host.remote.objects import open_objects
 
-    address = options.remote or os.environ.get(REMOTE, "")
+    address = options.remote or os.environ.get(REMOTE, "") or loaded_app().config.get("WasmKernel", {}).get("remote")
     if not address:
         raise ConfigurationError(f"which store? Give --remote s3://bucket/prefix, or set {REMOTE}")
     return open_objects(address)
@@ -92,6 +93,7 @@ def list_command(options: argparse.Namespace) -> int:
 
 def push_command(options: argparse.Namespace) -> int:
     """Push some sessions, or all."""
+    from wasm_kernel.sessions.remote.arriving import is_open_here, take_lease
     from wasm_kernel.sessions.remote.lease import acquire
     from wasm_kernel.sessions.remote.pushing import SessionPush
     from wasm_kernel.sessions.snapshots import newest_snapshot
@@ -101,9 +103,13 @@ def push_command(options: argparse.Namespace) -> int:
     wanted = wanted or [name for name in session_ids(root) if newest_snapshot(root, name) is not None]
 
     def push(session_id: str) -> dict[str, int]:
-        lease = acquire(objects, session_id, take_over=options.take_over)
+        if is_open_here(root, session_id):  # its kernel pushes it, unless it has no store
+            lease = acquire(objects, session_id, take_over=options.take_over)
+        else:
+            lease = take_lease(objects, root, session_id, take_over=options.take_over)
         try:
-            done = SessionPush(objects, root, session_id, lease).push()
+            with lease.kept_alive():
+                done = SessionPush(objects, root, session_id, lease).push()
         finally:
             lease.give_back()
         return {"sent_bytes": done.sent_bytes, "sent_objects": done.sent_objects}

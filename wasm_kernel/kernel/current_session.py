@@ -186,6 +186,8 @@ class CurrentSession:
             place.announcements.warn(opened.problem)
         if opened.manifest is not None:
             place.tell_of_return(opened.manifest.snapshot, self.history, older_image=live.on_older_image)
+        if place.remote is not None and not place.temporary:
+            place.remote.moved_in(live.session_id)
         self._on_moved(self._runtime)
 
     def _make_runtime(self, opened: OpenedSession) -> SessionRuntime:
@@ -206,6 +208,8 @@ class CurrentSession:
     def _written(self, loop: asyncio.AbstractEventLoop, error: BaseException | None) -> None:
         """A snapshot was stored, or could not be. On the writer's thread."""
         self.place.tell_of_checkpoint(error)
+        if self.place.remote is not None and error is None:
+            self.place.remote.changed()
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(lambda: self.on_stored())
 
@@ -252,6 +256,8 @@ class CurrentSession:
             runtime.close(take=not self.place.temporary, restarting=restarting)
             self.history.close()  # the session's next kernel opens it
             self.place.leave(runtime.live)
+            if self.place.remote is not None:
+                self.place.remote.close(restarting=restarting)
         elif opening is not None and opening.done() and opening.exception() is None:
             self.place.leave(opening.result().live)
         self.history.close()

@@ -85,6 +85,11 @@ class WasmKernel(MessageLoop):
         Unicode(),
         help="Hosts that every session may connect to without asking: ['api.github.com', '*.data.gov.uk:443'].",
     ).tag(config=True)
+    remote = Unicode(
+        "", help="The object store of sessions: 's3://bucket/prefix'. Default: WASM_KERNEL_REMOTE, else none."
+    ).tag(config=True)
+    remote_interval_seconds = Float(60.0, min=1, help="How often to push while cells run.").tag(config=True)
+    remote_close_seconds = Float(2.0, min=0, help="How long a kernel's end waits for the last push.").tag(config=True)
     startup_code = Unicode("", help="Python code run in every fresh interpreter, before the first cell.").tag(
         config=True
     )

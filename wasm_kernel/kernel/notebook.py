@@ -55,6 +55,17 @@ def ask_server(server: Mapping[str, Any], environ: Mapping[str, str], what: str)
         return None
 
 
+def name_of(environ: Mapping[str, str], notebook: Path) -> str:
+    """A notebook's path below the server's folder, or below the user's: the same on every machine of a hub."""
+    server = server_of(environ) or {}
+    root = str(server.get("root_dir") or server.get("notebook_dir") or "")
+    for folder in filter(None, (root, environ.get("HOME", ""))):
+        above = _absolute(Path(folder).expanduser())
+        if notebook.is_relative_to(above):
+            return str(notebook.relative_to(above))
+    return str(notebook)
+
+
 def _absolute(path: Path) -> Path:
     return Path(os.path.normpath(path.absolute()))  # links are kept: a notebook is where its user sees it
 

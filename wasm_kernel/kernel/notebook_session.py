@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.errors import ConfigurationError, OlderImage, SandboxError, SessionLocked, WasmKernelError
 from wasm_kernel.host.disk import reserve
@@ -32,9 +32,13 @@ from wasm_kernel.sessions.notebooks import (
     forget_notebook,
     note_identity,
     open_notebook_session,
+    open_separate_session,
 )
 from wasm_kernel.sessions.opening import OpenedSession, resume
 from wasm_kernel.sessions.session import LiveSession
+
+if TYPE_CHECKING:
+    from wasm_kernel.kernel.remote_sessions import RemoteSessions
 
 _RESTART_PATIENCE = 2.0  # the previous kernel may still be shutting down
 TO_FREE_SPACE = (
@@ -80,6 +84,8 @@ class NotebookSession:
     notebook: Path | None = None
     announcements: Announcements = field(default_factory=Announcements)  # what the person is to be told
     refused: str = ""  # why nothing may run here
+    remote_settings: tuple[str, float, float] | None = None  # of `remote_sessions.RemoteSettings`
+    remote: RemoteSessions | None = None  # the store that sessions are pushed to
     temporary: bool = False  # nobody can return to it: deleted at the end if it has no files
     _told_of_checkpoints: bool = False
 
@@ -94,6 +100,7 @@ class NotebookSession:
             raise ConfigurationError(self.refused)
         img = image.load()
         self.root = prepared_root(self.root)
+        self._open_remote()
         had_room = reserve.has_room(self.root)
         try:
             found = self._find()
@@ -193,13 +200,34 @@ class NotebookSession:
             return self._by_name(named)
         self.notebook = notebooks.from_environment(self.environ)
         if self.notebook is not None:
+            if self.remote is not None:
+                elsewhere = self.remote.before_opening(self.notebook, notebooks.name_of(self.environ, self.notebook))
+                if elsewhere:
+                    return open_separate_session(self.root, self.notebook, self.logger, elsewhere)
             return open_notebook_session(self.root, self.notebook, self.logger, wait=_RESTART_PATIENCE)
         self.temporary = True
         return Opened(*create_session_folder(self.root, self.logger))
 
+    def _open_remote(self) -> None:
+        """The store that the settings name; what is wrong with it does not keep anybody from working."""
+        if self.remote_settings is None or self.remote is not None:
+            return
+        from wasm_kernel.kernel.remote_sessions import RemoteSessions, RemoteSettings  # few kernels have one
+
+        try:
+            self.remote = RemoteSessions(
+                RemoteSettings(*self.remote_settings), self.root, self.logger, self.announcements.warn
+            )
+            _ = self.remote.objects
+        except WasmKernelError as e:
+            self.remote = None
+            self.announcements.warn(f"Sessions are not pushed: {e}")
+
     def _by_name(self, session_id: str) -> Opened:
         try:
             check_session_id(session_id)
+            if self.remote is not None:
+                self.remote.before_named(session_id)
             lock = lock_session(self.root, session_id, _RESTART_PATIENCE)
         except (ValueError, SessionLocked) as e:
             raise ConfigurationError(f"WASM_KERNEL_SESSION: {e}") from None
@@ -219,6 +247,8 @@ class NotebookSession:
 
     def move_to(self, session_id: str, now: LiveSession) -> OpenedSession:
         """Leave a session for another existing one, which becomes the notebook's."""
+        if self.remote is not None:
+            self.remote.take(session_id)
         self.check_other(session_id, now)
         lock = lock_session(self.root, session_id)
         live = self._move(Opened(session_id, self.root / session_id, lock), now)
@@ -256,6 +286,8 @@ class NotebookSession:
             if where is not None and where != self.notebook:
                 self.notebook = where
                 follow_notebook(self.root, now.session_id, where)
+                if self.remote is not None:
+                    self.remote.renamed(where, notebooks.name_of(self.environ, where))
             else:
                 note_identity(self.root, now.session_id, self.notebook)
 

@@ -99,20 +99,24 @@ def open_notebook_session(root: Path, notebook: Path, logger: SandboxLogger, *, 
     try:
         lock = lock_session(root, session_id, wait)
     except SessionLocked as e:
-        other, folder, lock = create_session_folder(root, logger, shares_notebook=str(notebook))
         holder = str(e).partition(" is in use by ")[2].partition(";")[0] or "another kernel"
         note = (
             f"This notebook's session is in use by {holder}. This kernel has a separate session, with its own "
             "/app. To use the notebook's files here, close the other kernel and run: "
             f"%session attach {session_id}"
         )
-        return Opened(other, folder, lock, note)
+        return open_separate_session(root, notebook, logger, note)
     if not (root / session_id).is_dir():  # deleted while we were waiting
         lock.release()
         with _index(root) as index:
             return _create(root, index, notebook, logger)
     follow_notebook(root, session_id, notebook)
     return Opened(session_id, root / session_id, lock)
+
+
+def open_separate_session(root: Path, notebook: Path, logger: SandboxLogger, note: str) -> Opened:
+    """A session for a kernel whose notebook's own is in use."""
+    return Opened(*create_session_folder(root, logger, shares_notebook=str(notebook)), note)
 
 
 def follow_notebook(root: Path, session_id: str, notebook: Path) -> None:
@@ -159,6 +163,24 @@ def forget_notebook(root: Path, session_id: str) -> None:
             write_record(root / session_id, stripped.touched(datetime.now(UTC), former_notebook=notebook), sync=True)
 
 
+def session_of_notebook(root: Path, notebook: Path) -> str:
+    """The session that a notebook has on this machine; empty: none."""
+    with _index(root) as index:
+        return _find(root, index, notebook)[0]
+
+
+def cells_of(notebook: Path) -> tuple[str, ...] | None:
+    """The ids of a notebook's cells; None: there is no file."""
+    found = _identity(notebook)
+    return found.cells if found.inode else None
+
+
+def known_cells(root: Path, notebook: Path) -> tuple[str, ...]:
+    """The ids of cells that a notebook has, or has had while its session was in use."""
+    with _index(root) as index:
+        return _read_hint(index / _by_path(notebook)).notebook.cells
+
+
 def _create(root: Path, index: Path, notebook: Path, logger: SandboxLogger) -> Opened:
     session_id, folder, lock = create_session_folder(root, logger, notebook=str(notebook))
     _remember(index, notebook, session_id)
@@ -183,14 +205,14 @@ def _find(root: Path, index: Path, notebook: Path) -> tuple[str, str]:
     now = _identity(notebook)
     former = ""
     hint = _read_hint(index / _by_path(notebook))
-    if hint.session_id and _notebook_of(root, hint.session_id) == str(notebook):
+    if hint.session_id and notebook_of(root, hint.session_id) == str(notebook):
         if _is_same(index, hint, now):
             return hint.session_id, ""
         former = hint.session_id
     if not now.inode:
         return "", former
     hint = _read_hint(index / now.inode)
-    before = _notebook_of(root, hint.session_id)
+    before = notebook_of(root, hint.session_id)
     if not before or not hint.notebook.is_surely(now) or (hint.notebook.cells and not hint.notebook.shares_cells(now)):
         return "", former  # moved, and none of its cells is left: a different notebook in a reused inode
     if before != str(notebook) and hint.notebook.is_surely(_identity(Path(before))):
@@ -240,7 +262,7 @@ def _read_hint(path: Path) -> _Hint:
     return _Hint()
 
 
-def _notebook_of(root: Path, session_id: str) -> str:
+def notebook_of(root: Path, session_id: str) -> str:
     """The path that a session's metadata names; empty if there is none."""
     try:
         record = read_record(root / session_id) if session_id else None

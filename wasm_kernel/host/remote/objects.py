@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 from wasm_kernel.errors import ConfigurationError, RemoteError
 from wasm_kernel.host.durable import sync_folder, write_file
 
+_S3 = {"connect_timeout": 5, "read_timeout": 20, "retries": {"max_attempts": 1}}  # seconds; we try again ourselves
 _TRIES = 3  # for one object: stores fail now and then
 
 
@@ -65,6 +66,13 @@ def open_objects(address: str) -> Objects:
             raise ConfigurationError(f"remote is {address!r}; a folder is file:///path, with three slashes")
         return FolderObjects(address, Path(unquote(parts.path)))
     return FsspecObjects(address)
+
+
+def without_credentials(address: str) -> str:
+    """An address as people are shown it: no user, password or parameters in it."""
+    scheme, _, rest = address.partition("://")
+    host, slash, path = rest.partition("?")[0].partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
 class FolderObjects:
@@ -137,15 +145,18 @@ class FsspecObjects:
     """Objects in a store that fsspec has an implementation for."""
 
     def __init__(self, address: str) -> None:
-        self.address = address
+        self.address = shown = without_credentials(address)
+        options = {"config_kwargs": _S3} if address.startswith(("s3://", "s3a://")) else {}
         try:
             from fsspec.core import url_to_fs
         except ImportError:
-            raise ConfigurationError(f"{address} needs the extra 'remote': pip install 'wasm-kernel[remote]'") from None
+            raise ConfigurationError(f"{shown} needs the extra 'remote': pip install 'wasm-kernel[remote]'") from None
         try:
-            self._store, self._root = url_to_fs(address, use_listings_cache=False, skip_instance_cache=True)
+            self._store, self._root = url_to_fs(address, use_listings_cache=False, skip_instance_cache=True, **options)
+            if options:
+                self._store.retries = 1
         except (ImportError, ValueError) as e:
-            raise ConfigurationError(f"remote is {address!r}: {e}") from None
+            raise ConfigurationError(f"remote is {shown!r}: {e}") from None
 
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         def part(path: str) -> bytes:

@@ -74,6 +74,7 @@ class SessionMagics(Group):
             "trusted": self._host.outputs_trusted,
             "grants": list(self._host.granted.given()),
             "network": self._host.network_access.in_force,
+            "remote": self._place.remote.facts if self._place.remote is not None else None,
             "data_folder": shown.name if (shown := self._host.data_folder.shown) is not None else None,
         }
         most = format_size(policy.memory_bytes)
@@ -92,6 +93,7 @@ class SessionMagics(Group):
             *([("sandbox", _OLDER)] if live.on_older_image else []),
             ("outputs", "unsealed" if data["trusted"] else "sealed"),
             ("network", ", ".join(data["network"]) or "none"),
+            *([("object store", self._place.remote.described)] if self._place.remote is not None else []),
             ("grants", ", ".join(data["grants"]) or "none"),
         ]
         return table(data, (), rows)
@@ -246,9 +248,13 @@ class SessionMagics(Group):
         """Continue in another session."""
         session_id = one(words, "%session attach ID")
         live = (await self._host.ready(parent)).live
-        self._place.check_other(session_id, live)
-        described = await asyncio.to_thread(self._describe, session_id)
-        await self._host.require("attach", "continue in another session, with its files and variables", [described])
+        remote = self._place.remote
+        if remote is None or session_id == live.session_id:
+            self._place.check_other(session_id, live)
+        described = [await asyncio.to_thread(self._describe, session_id)]
+        if remote is not None and (elsewhere := await asyncio.to_thread(remote.describe, session_id)):
+            described.append(elsewhere)
+        await self._host.require("attach", "continue in another session, with its files and variables", described)
 
         async def move() -> Answer:
             opened = await self._host.current.move(lambda now: self._place.move_to(session_id, now))

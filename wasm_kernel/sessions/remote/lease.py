@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from wasm_kernel.errors import LeaseLost, SessionElsewhere
+from wasm_kernel.errors import LeaseLost, RemoteError, SessionElsewhere
 from wasm_kernel.host.remote.objects import Objects
 from wasm_kernel.model.grants import legible
 from wasm_kernel.model.records import format_time
@@ -27,6 +30,7 @@ class Holder:
     who: str
     since: str
     over: bool
+    node: str = ""  # what `synced.node_of` said there
 
 
 class Lease:
@@ -51,6 +55,23 @@ class Lease:
         """Say that it is still in use."""
         self._objects.write(f"{_name(self._session_id, self.token)}.beat", format_time(datetime.now(UTC)).encode())
 
+    @contextlib.contextmanager
+    def kept_alive(self) -> Iterator[None]:
+        """Say so again and again, on a thread of its own: a push may take longer than a silent holder is waited for."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(BEAT_SECONDS):
+                with contextlib.suppress(RemoteError):  # whoever pushes is told; the next beat is tried again
+                    self.beat()
+
+        thread = threading.Thread(target=beat, name="wasm-kernel-lease", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+
     def give_back(self) -> None:
         """Let the next one have it at once."""
         self._objects.write(f"{_name(self._session_id, self.token)}.over", b"")
@@ -66,28 +87,37 @@ def holder(objects: Objects, session_id: str) -> Holder | None:
     try:
         said = json.loads(objects.read(_name(session_id, token))[:_MOST_SAID])
         who, since = legible(str(said["who"]), 200), legible(str(said["since"]), 40)
-    except (ValueError, KeyError, TypeError):
-        who, since = "somebody", "an unknown time"
-    return Holder(token, who, since, f"{_name(session_id, token)}.over" in names)
+        node = str(said.get("node", ""))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        who, since, node = "somebody", "an unknown time", ""
+    return Holder(token, who, since, f"{_name(session_id, token)}.over" in names, node)
 
 
-def acquire(objects: Objects, session_id: str, *, take_over: bool = False) -> Lease:
+def acquire(objects: Objects, session_id: str, *, take_over: bool = False, node: str = "") -> Lease:
     """The lease of a session that nobody has, or whose holder is gone; with ``take_over`` in any case.
 
+    ``node``: this machine's disk, if nobody here has the session open. A holder there is gone: it was killed.
     `SessionElsewhere` says who has it.
     """
     before = holder(objects, session_id)
-    if before is not None and not before.over and not take_over and not _is_stale(objects, session_id, before.token):
+    if before is not None and not take_over and is_held(objects, session_id, before, node):
         raise SessionElsewhere(
             f"session {session_id} is open at {before.who} since {before.since}; close it there, or take it over"
         )
     token = before.token + 1 if before is not None else 1
-    me = {"who": f"{platform.node()}, process {os.getpid()}", "since": format_time(datetime.now(UTC))}
+    me = {"who": f"{platform.node()}, process {os.getpid()}", "since": format_time(datetime.now(UTC)), "node": node}
     if not objects.create(_name(session_id, token), json.dumps(me).encode()):
         raise SessionElsewhere(f"session {session_id} was just opened elsewhere; try again")
     lease = Lease(objects, session_id, token)
     lease.beat()
     return lease
+
+
+def is_held(objects: Objects, session_id: str, found: Holder, node: str = "") -> bool:
+    """Whether a holder still has the session. ``node``: as for `acquire`."""
+    if found.over or (node and found.node == node):
+        return False
+    return not _is_stale(objects, session_id, found.token)
 
 
 def _is_stale(objects: Objects, session_id: str, token: int) -> bool:

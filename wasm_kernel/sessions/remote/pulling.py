@@ -58,7 +58,7 @@ def _pull(objects: Objects, root: Path, session_id: str, state: RemoteState, log
     if snapshot.session_id != session_id:
         raise BadSnapshot(f"{objects.address}/{state.name} is of another session")
     known = read_synced(root, session_id)
-    if (root / session_id).is_dir() and known is not None and known.state == state.name:
+    if (root / session_id).is_dir() and known is not None and known.has_had(state.name):
         return Pulled(known.snapshot_id)  # as it is here, or behind what is here
     with contextlib.closing(snapshot_store(root)) as store, store.take() as take:
         fetched = _fetch(objects, session_id, state, store, take)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.errors import BadSnapshot, ConfigurationError, DamagedChunk
 from wasm_kernel.host.remote.chunk_packs import RemotePack, packed
 from wasm_kernel.host.remote.objects import Objects
 from wasm_kernel.host.store.chunks import ZERO, ChunkStore
@@ -18,6 +19,7 @@ from wasm_kernel.sessions.remote.states import RemoteState, newest_state, states
 from wasm_kernel.sessions.remote.synced import Synced, read_synced, write_synced
 from wasm_kernel.sessions.snapshots.reading import newest_snapshot
 
+_TRIES = 3
 _WASTE = 0.5  # of what is stored: with more of it unused, all that is used is written anew
 
 
@@ -44,18 +46,26 @@ class SessionPush:
                 self._packs[name] = {chunk: length for chunk, (_, length) in places.items()}
             # Under our token: what its last holder may still push does not count any more.
             known = read_synced(root, session_id)
-            here = known.snapshot_id if known is not None and known.state == self._last.name else ""
+            here = known.snapshot_id if known is not None and known.has_had(self._last.name) else ""
             self._write_state(self._last, here or parse_snapshot(self._last.head).snapshot_id)
 
     def push(self) -> Pushed:
         """Bring the newest snapshot there. `LeaseLost` if another node has taken over."""
+        with self._lease.kept_alive():
+            for _ in range(_TRIES - 1):
+                with contextlib.suppress(DamagedChunk, BadSnapshot, FileNotFoundError):
+                    return self._push()  # a checkpoint may be thinned out while it travels: then there is a newer one
+            return self._push()
+
+    def _push(self) -> Pushed:
         newest = newest_snapshot(self._root, self._session_id)
         if newest is None:
             raise ConfigurationError(f"session {self._session_id} has no snapshot yet; run a cell in it first")
         self._lease.check()
-        with contextlib.closing(snapshot_store(self._root)) as store, store.take():  # nothing is collected meanwhile
-            head = store.manifest_head(self._session_id, newest.snapshot_id)
-            body = store.read_manifest(self._session_id, newest.snapshot_id)
+        with contextlib.closing(snapshot_store(self._root)) as store:
+            with store.take():  # nothing is collected meanwhile
+                head = store.manifest_head(self._session_id, newest.snapshot_id)
+                body = store.read_manifest(self._session_id, newest.snapshot_id)
             record = (self._root / self._session_id / METADATA_NAME).read_bytes()
             if self._last is not None and (self._last.head, self._last.record) == (head, record):
                 return Pushed(newest.snapshot_id)
@@ -74,8 +84,7 @@ class SessionPush:
         kept = {} if wasteful else {pack: known for pack, known in self._packs.items() if used[pack]}
         there = set().union(*kept.values()) if kept else set()
         sent = []
-        missing = sorted(needed - there)
-        for name, data, chunks in packed((chunk, store.read_chunk(chunk)) for chunk in missing):
+        for name, data, chunks in _held_only_while_reading(store, sorted(needed - there)):
             self._objects.write(self._pack_name(name), data)
             kept[name] = dict.fromkeys(chunks, len(data) // len(chunks))
             sent.append(len(data))
@@ -91,6 +100,8 @@ class SessionPush:
         name = f"sessions/{self._session_id}/states/{self._lease.prefix}-{self._number:08d}"
         data = state.encoded()
         self._lease.check()  # once more: sending chunks may have taken long
+        known = read_synced(self._root, self._session_id) or Synced(self._objects.address, "", "")
+        write_synced(self._root, self._session_id, replace(known, coming=name))
         self._objects.write(name, data)
         self._last = RemoteState(name, state.head, state.body, state.record, state.packs)
         write_synced(self._root, self._session_id, Synced(self._objects.address, name, snapshot_id))
@@ -111,3 +122,14 @@ class SessionPush:
 
     def _pack_name(self, name: str) -> str:
         return f"sessions/{self._session_id}/packs/{name}"
+
+
+def _held_only_while_reading(store: ChunkStore, names: list[bytes]) -> Iterator[tuple[str, bytes, list[bytes]]]:
+    """Packs of chunks. While one is sent, however slowly, the local store can be collected."""
+    packs = packed((name, store.read_chunk(name)) for name in names)
+    while True:
+        with store.take():
+            pack = next(packs, None)
+        if pack is None:
+            return
+        yield pack

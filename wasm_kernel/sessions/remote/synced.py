@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,18 +16,27 @@ _FOLDER = "remote"
 
 @dataclass(frozen=True)
 class Synced:
-    """The state in the store, and the local snapshot that was the same then."""
+    """The state in the store, and the local snapshot that was the same then.
+
+    ``coming``: a state that was about to be written when this was. Killed then, this machine knows it as its own.
+    """
 
     address: str
     state: str
     snapshot_id: str
+    coming: str = ""
+
+    def has_had(self, state: str) -> bool:
+        """Whether this machine has all that a state holds."""
+        return state in (self.state, self.coming)
 
 
 def read_synced(root: Path, session_id: str) -> Synced | None:
     """What is known; None: nothing, or it cannot be read."""
     try:
         found = json.loads(_path(root, session_id).read_bytes())
-        return Synced(str(found["address"]), str(found["state"]), str(found["snapshot_id"]))
+        named = (str(found["address"]), str(found["state"]), str(found["snapshot_id"]))
+        return Synced(*named, coming=str(found.get("coming", "")))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -35,6 +46,18 @@ def write_synced(root: Path, session_id: str, synced: Synced) -> None:
     path = _path(root, session_id)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     write_file(path, json.dumps(asdict(synced)).encode())
+
+
+def node_of(root: Path) -> str:
+    """A name for the disk that these sessions are on, made once: other machines have others."""
+    path = root / STATE_FOLDER / _FOLDER / "node"
+    try:
+        return path.read_text("ascii")
+    except (OSError, ValueError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            write_file(path, uuid.uuid4().hex.encode(), exclusive=True)
+        return path.read_text("ascii")
 
 
 def _path(root: Path, session_id: str) -> Path:

@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.conformance.client import Kernel
@@ -236,3 +237,27 @@ def test_a_bucket_that_is_not_ours_is_a_notice_and_nothing_is_lost(on: Start, ad
     until(lambda: "cannot be pushed to s3://no-such-bucket-here/x" in one.ok("x").said)
     end(one)
     assert on("one").ok("print(x)").stdout == "1\n"
+
+
+@pytest.mark.parametrize("address", ["s3"], indirect=True)
+def test_a_last_push_that_takes_long_is_finished_by_a_process_of_its_own(
+    on: Start, proxy: Proxy, address: str, tmp_path: Path
+) -> None:
+    defaults = tmp_path / "defaults"
+    defaults.mkdir()
+    one = on("one", AWS_ENDPOINT_URL=proxy.url, JUPYTER_CONFIG_DIR=str(defaults))
+    one.ok("x = 1")
+    session_id = session_of(one)
+    until(lambda: pushed(one))
+    one.ok("x = 2")
+    proxy.waits = 1.0
+    end(one)
+
+    def finishing() -> list[psutil.Process]:
+        every = psutil.process_iter(["cmdline", "status"])
+        return [p for p in every if session_id in (p.info["cmdline"] or []) and p.info["status"] != "zombie"]
+
+    assert finishing()
+    until(lambda: not finishing())
+    proxy.waits = 0.0
+    assert on("two").ok("print(x)").stdout == "2\n"

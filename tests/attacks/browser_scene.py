@@ -199,6 +199,8 @@ _DEEDS = """(element, [verb, onto]) => {
 def perform(page: Page, place: Locator | Frame, verb: str, target: str) -> None:
     """Do what a person does with something in an output, if it is there."""
     target, _, onto = target.partition(" to ")
+    if isinstance(place, Frame):  # one that never answers: what looks below has no time limit of its own
+        place.locator("html").wait_for(state="attached", timeout=_AT_ONCE)
     found = place.locator(target).first
     if not found.count():
         return

@@ -445,7 +445,8 @@ def test_ten_thousand_sessions(
             page.wait_for_timeout(200)
         seen.discard("")
         expect(page.get_by_role("heading", level=2)).to_contain_text("5,200 sessions would be deleted", timeout=60_000)
-        assert not seen or any(re.search(r"users’ sessions: \d+ of 56", text) for text in seen), seen
+        assert all(re.fullmatch(r"[^:]+(: \d+ of 56)? …", text) for text in seen), seen  # whichever steps were seen
+        assert len(seen) < 3 or any(" of 56" in text for text in seen), seen
         begun = time.monotonic()
         page.get_by_role("link", name="Next").click()  # the plan that was shown, not another one
         expect(page.locator(".paging").last).to_contain_text("51–100 of 5,200")

@@ -50,6 +50,7 @@ class Pretended:
         place = SimpleNamespace(
             root=root, maxima={"memory": 4 << 30}, policy=ExecutionPolicy(), notebook=None, environ={},
             logger=SandboxLogger(level="error"), folder=root.parent, follow=lambda live: None, check_other=lambda session_id, live: None,
+            remote=None,
         )  # fmt: skip
         self.runtime = SimpleNamespace(
             live=live, last_result=None, count=1, sandbox=self.sandbox, metadata=SimpleNamespace(write=lambda: None)

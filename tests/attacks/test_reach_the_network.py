@@ -223,7 +223,7 @@ def test_a_secret_for_another_host(on: bool, secure_web: Server, other: Server, 
     secrets = sandbox._sandbox.network.secrets
     secrets.keep("T", "web.test", "authorization", SECRET)
     assert sees(secure_web, sandbox, f"https://web.test:{secure_web.port}/")
-    with guard(on, (SecretStore, "for_host", lambda self, host: list(self))):
+    with guard(on, (SecretStore, "for_host", lambda self, host, port: list(self))):
         assert sees(other, sandbox, f"https://localhost:{other.port}/") is not on
 
 
@@ -244,6 +244,17 @@ def test_a_secret_without_encryption_or_where_it_is_given_back(
         (secret_headers, "_with_secret", lambda name, value, secrets: value.replace(mark.encode(), SECRET.encode()))
     ):
         assert sees(secure_web, sandbox, f"https://web.test:{secure_web.port}/", **{"X-Request-ID": mark})
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_a_secret_for_another_name_of_the_same_server(on: bool, secure_web: Server, sandbox_for: Grant) -> None:
+    """What serves many names hands a request on to whom its ``Host`` header names."""
+    sandbox = sandbox_for(both(secure_web))
+    sandbox._sandbox.network.secrets.keep("T", "web.test", "authorization", SECRET)
+    given = {"Authorization": "Bearer wasm-kernel-secret-T", "Host": "evil.example"}
+    with guard(on, (secret_headers.SecretHeaders, "_for_our_host", lambda self, named: True)):
+        assert sees(secure_web, sandbox, f"https://web.test:{secure_web.port}/", **given) is not on
+    assert secure_web.requests[0][1]["host"] == "evil.example", "it is sent as it is"
 
 
 @pytest.mark.parametrize("hidden", [True, False])

@@ -206,7 +206,7 @@ def test_a_secret_reaches_its_host_and_nothing_else(
     asked(kernel, f"%session allow {host}", "yes")
     question, cell = asked(kernel, f"token = %session secret API_TOKEN {host}\nprint(token)", VALUE)
     assert question["password"] is True
-    assert "localhost only" in str(question["prompt"])
+    assert f"{host} only" in str(question["prompt"])
     assert cell.stdout == "wasm-kernel-secret-API_TOKEN\n"
     server.requests.clear()
     code = f"""
@@ -263,6 +263,7 @@ def test_secrets_are_refused_listed_and_forgotten(start: Start, trusted: tuple[S
     host = f"localhost:{server.port}"
     kernel = start(**environ)
     asked(kernel, f"%session allow {host}", "yes")
+    assert "is no single host that cells may connect to" in kernel.run("%session secret A localhost:1").said
     _, cell = asked(kernel, "%session secret A", "")
     assert cell.reply["ename"] == "NotGranted"
     _, cell = asked(kernel, "%session secret A", "with space in it")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wasm_kernel.host.network.secret_headers import MOST_HEAD, SecretHeaders
-from wasm_kernel.host.network.secrets import Secret, placeholder
+from wasm_kernel.host.network.secrets import Secret, SecretStore, placeholder
 
 VALUE = b"s3cr3t-value"
 MARK = placeholder("TOKEN").encode()
@@ -19,12 +19,15 @@ KEY = Secret("KEY", "a.org", "x-api-key", b"k3y")
 
 
 def sent(*pieces: bytes, secrets: list[Secret] | None = None) -> bytes:
-    heads = SecretHeaders(lambda: [TOKEN, KEY] if secrets is None else secrets)
+    heads = SecretHeaders("a.org", 443, lambda: [TOKEN, KEY] if secrets is None else secrets)
     return b"".join(map(heads.feed, pieces)) + heads.held
 
 
-def request(*lines: bytes, body: bytes = b"", first: bytes = b"GET / HTTP/1.1") -> bytes:
-    return b"\r\n".join([first, b"Host: a.org", *lines, b"", b""]) + body
+def request(*lines: bytes, body: bytes = b"", first: bytes = b"GET / HTTP/1.1", host: bytes = b"Host: a.org") -> bytes:
+    return b"\r\n".join([first, host, *lines, b"", b""]) + body
+
+
+WANTED = b"Authorization: Bearer " + MARK
 
 
 @pytest.mark.parametrize("scheme", [b"Bearer", b"bearer", b"token", b"Token"])
@@ -79,6 +82,26 @@ def test_a_header_that_the_person_named() -> None:
         b"GET / HTTP/1.1\r\nX: " + b"x" * MOST_HEAD + b"\r\nAuthorization: Bearer " + MARK + b"\r\n\r\n",
         b"not http\r\n\r\n" + request(b"Authorization: Bearer " + MARK),
         request(b"Upgrade: h2c", body=request(b"Authorization: Bearer " + MARK)),
+        # what a server that leads to several hosts, or to any, would hand on to another one
+        request(WANTED, host=b"Host: evil.example"),
+        request(WANTED, host=b"Host: a.org.evil.example"),
+        request(WANTED, host=b"Host: a.org:8443"),
+        request(WANTED, host=b"Host: me@a.org"),
+        request(WANTED, host=b"Host:"),
+        request(WANTED, host=b"X: y"),
+        request(WANTED, b"Host: evil.example"),
+        request(WANTED, b"Host: a.org"),
+        request(WANTED, first=b"GET https://evil.example/ HTTP/1.1"),
+        request(WANTED, first=b"GET https://a.org/ HTTP/1.1"),
+        request(WANTED, first=b"GET //evil.example/ HTTP/1.1"),
+        request(WANTED, first=b"GET @evil.example/ HTTP/1.1"),
+        # what a server that does not expect a body would take for the next request
+        request(b"Content-Length: 5", body=b"PUT /" + request(WANTED)),
+        request(b"Content-Length: 5", body=b"PUT /" + request(WANTED), first=b"HEAD / HTTP/1.1"),
+        request(b"Transfer-Encoding: chunked", body=b"0\r\n\r\n" + request(WANTED)),
+        request(
+            b"Expect: 100-continue", b"Content-Length: 5", body=b"PUT /" + request(WANTED), first=b"POST / HTTP/1.1"
+        ),
     ],
 )
 def test_nowhere_else(hostile: bytes) -> None:
@@ -91,6 +114,27 @@ def test_requests_one_after_the_other() -> None:
     with_body = request(b"Content-Length: 3", body=b"abc", first=b"POST / HTTP/1.1")
     chunked = request(b"Transfer-Encoding: chunked", body=b"3\r\nabc\r\n0\r\n\r\n", first=b"POST / HTTP/1.1")
     assert sent(plain + with_body + plain + chunked + plain) == wanted + with_body + wanted + chunked + wanted
+
+
+@pytest.mark.parametrize("host", [b"a.org", b"A.Org", b"a.org:443"])
+def test_the_host_in_its_spellings(host: bytes) -> None:
+    assert VALUE in sent(request(WANTED, host=b"host: " + host))
+
+
+def test_an_address_as_the_host() -> None:
+    for named, wanted in ((b"[::1]:8443", True), (b"[::1]", True), (b"::1", False)):
+        heads = SecretHeaders("::1", 8443, lambda: [TOKEN])
+        assert (VALUE in heads.feed(request(WANTED, host=b"Host: " + named))) is wanted
+
+
+def test_a_port_of_its_own() -> None:
+    kept = SecretStore()
+    kept.keep("ANY", "a.org", "authorization", "x")
+    kept.keep("ONE", "a.org", "authorization", "x", port=8443)
+    assert [secret.name for secret in kept.for_host("a.org", 443)] == ["ANY"]
+    assert [secret.name for secret in kept.for_host("a.org", 8443)] == ["ANY", "ONE"]
+    assert [secret.name for secret in kept.for_host("b.org", 8443)] == []
+    assert [secret.where for secret in kept] == ["a.org", "a.org:8443"]
 
 
 def test_without_secrets_any_more() -> None:

@@ -187,9 +187,9 @@ class GuestNetwork:
             name = network_grants.normalised(given.text("host") or name)
         if name != connection.name and not reach.allows(name, connection.port):
             raise self._refusal(name, connection.port, reach)
-        heads = None
-        if name == connection.name and self.secrets.for_host(name):
-            heads = SecretHeaders(lambda: self.secrets.for_host(name))
+        heads, port = None, connection.port
+        if name == connection.name and self.secrets.for_host(name, port):
+            heads = SecretHeaders(name, port, lambda: self.secrets.for_host(name, port))
             protocols = tuple(p for p in protocols if p == "http/1.1")  # the one that can be read here
         if not self._flushed(number, pump):
             return wire.ANSWER_INTERRUPTED

@@ -3,8 +3,11 @@
 The guest is hostile: it would like a secret to end up where the server gives it back. So the value replaces a
 placeholder only as the whole credential of one header (``Authorization: Bearer …``, ``Authorization: Basic …`` after
 decoding it, or the header that the person named), only in a head that leaves no doubt where it ends and where the
-next one begins, and never in a body, in the target or in a request that asks to be echoed. A request that is not
-strictly HTTP/1.1 goes out as it is, and so does everything after it on that connection.
+next one begins, and never in a body, in the target or in a request that asks to be echoed. The head must also be for
+the host that the connection leads to: one address may serve many names, and the ``Host`` header, or a whole URL as the
+target, decides which of them gets the request. A request that is not strictly HTTP/1.1 goes out as it is, and so does
+everything after it on that connection; the same holds after a request whose body some servers do not expect, and would
+take for the next request.
 
 No I/O. Work is linear in the bytes, and what is held back is one head at most.
 """
@@ -21,11 +24,14 @@ from wasm_kernel.host.network.secrets import AUTHORIZATION, Secret
 
 MOST_HEAD = 64 << 10
 _MOST_CHUNK_LINE = 1024
-_REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) [\x21-\x7e]{1,32768} HTTP/1\.1\Z")
+_REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,32768}) HTTP/1\.1\Z")
+_PATH = re.compile(rb"/(?!/)")  # a target that names no host
 _FIELD = re.compile(rb"([A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}):([\t\x20-\x7e\x80-\xff]*)\Z")
 _CREDENTIALS = re.compile(rb"([A-Za-z][A-Za-z0-9-]{0,31}) +([\x21-\x7e]+)\Z")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})\Z")
 _ECHOES = (b"TRACE", b"CONNECT", b"OPTIONS")
+_WITH_BODIES = (b"POST", b"PUT", b"PATCH", b"DELETE")
+_MAY_END_HTTP = (b"upgrade", b"http2-settings", b"expect")  # what follows may be no body, or no HTTP
 
 
 class _State(Enum):
@@ -40,8 +46,10 @@ class _State(Enum):
 class SecretHeaders:
     """The outgoing bytes of one connection."""
 
-    def __init__(self, secrets: Callable[[], list[Secret]]) -> None:
-        """``secrets``: those that requests on this connection may carry, by now."""
+    def __init__(self, host: str, port: int, secrets: Callable[[], list[Secret]]) -> None:
+        """``host`` and ``port``: where the connection leads. ``secrets``: what its requests may carry, by now."""
+        named = f"[{host}]" if ":" in host else host
+        self._hosts = (named.encode(), f"{named}:{port}".encode())
         self._secrets = secrets
         self._held = bytearray()  # the beginning of a head, or of a line
         self._looked = 0  # of it, no end is before here
@@ -128,9 +136,10 @@ class SecretHeaders:
         if not self._frame(lengths, [value for name, value in named if name == b"transfer-encoding"]):
             self._state = _State.RAW
             return head
-        if any(name in (b"upgrade", b"http2-settings") for name, _ in named):
-            self._state = _State.RAW  # what comes after it may be no HTTP
-        if request[1] in _ECHOES:
+        has_body = self._state is not _State.HEAD
+        if any(name in _MAY_END_HTTP for name, _ in named) or (has_body and request[1] not in _WITH_BODIES):
+            self._state = _State.RAW
+        if request[1] in _ECHOES or not _PATH.match(request[2]) or not self._for_our_host(named):
             return head
         secrets = self._secrets()
         out = [first]
@@ -138,6 +147,11 @@ class SecretHeaders:
             changed = _with_secret(name, value, secrets)
             out.append(line if changed is None else line[: len(name)] + b": " + changed)
         return b"\r\n".join([*out, b"", b""])
+
+    def _for_our_host(self, named: list[tuple[bytes, bytes]]) -> bool:
+        """Whether a request is for the host that the connection leads to."""
+        hosts = [value.lower() for name, value in named if name == b"host"]
+        return len(hosts) == 1 and hosts[0] in self._hosts
 
     def _frame(self, lengths: list[bytes], codings: list[bytes]) -> bool:
         """Where this request's body ends, if that is beyond doubt."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.model.network_grants import HostGrant
 
 AUTHORIZATION = "authorization"
 MOST_SECRETS = 32
@@ -35,12 +36,19 @@ class Secret:
         host: The only host that gets it.
         header: The only header that it may stand in, in lower case.
         value: Never shown, not even by a debugger's look at this object.
+        port: The only port of the host that gets it; 0: any that is allowed.
     """
 
     name: str
     host: str
     header: str
     value: bytes = field(repr=False)
+    port: int = 0
+
+    @property
+    def where(self) -> str:
+        """Where it goes, for a person."""
+        return str(HostGrant(self.host, self.port))
 
     @property
     def placeholder(self) -> str:
@@ -78,7 +86,7 @@ class SecretStore:
     def __iter__(self) -> Iterator[Secret]:
         return iter(list(self._secrets.values()))
 
-    def keep(self, name: str, host: str, header: str, value: str) -> Secret:
+    def keep(self, name: str, host: str, header: str, value: str, *, port: int = 0) -> Secret:
         """Keep a secret, in place of one of the same name. `ConfigurationError` if it cannot be one."""
         check_name(name)
         if not _VALUE.match(value) or len(value) > _LONGEST:
@@ -87,7 +95,7 @@ class SecretStore:
             )
         if name not in self._secrets and len(self._secrets) >= MOST_SECRETS:
             raise ConfigurationError(f"there are {MOST_SECRETS} secrets already; forget one first")
-        secret = self._secrets[name] = Secret(name, host, checked_header(header), value.encode())
+        secret = self._secrets[name] = Secret(name, host, checked_header(header), value.encode(), port)
         return secret
 
     def forget(self, name: str) -> bool:
@@ -98,6 +106,6 @@ class SecretStore:
         """Forget all."""
         self._secrets.clear()
 
-    def for_host(self, host: str) -> list[Secret]:
+    def for_host(self, host: str, port: int) -> list[Secret]:
         """The secrets that requests to a host may carry."""
-        return [secret for secret in self if secret.host == host]
+        return [secret for secret in self if secret.host == host and secret.port in (0, port)]

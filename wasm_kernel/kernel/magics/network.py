@@ -60,7 +60,7 @@ class NetworkMagics(Group):
         sandbox = (await self._host.ready(parent)).sandbox
         kept = sandbox.network.secrets
         if not words:
-            rows = [(s.name, s.host, s.header.title(), code(s.placeholder)) for s in kept]
+            rows = [(s.name, s.where, s.header.title(), code(s.placeholder)) for s in kept]
             return table([s.name for s in kept], ("secret", "goes to", "in the header", "stands in cells as"), rows)
         if words[0] == "--forget":
             none(words[2:], "%session secret --forget")
@@ -81,28 +81,29 @@ class NetworkMagics(Group):
             f"{OURS} Type the secret {name}. It is sent to {host} only, encrypted, in the header {header.title()}, "
             "and cells never see it. Leave it empty to refuse: "
         )
-        made = kept.keep(name, host, header, value)
+        made = kept.keep(name, host.name, header, value, port=host.port)
         text = (
             f"{name} is kept until this kernel ends. In requests to https://{host}, write `{made.placeholder}` in its "
             f"place: the host puts it into the header {header.title()}."
         )
         return say(text, made.placeholder)
 
-    def _host_for(self, words: list[str]) -> str:
-        """The one host that a secret is for."""
+    def _host_for(self, words: list[str]) -> HostGrant:
+        """The one host that a secret is for; with its port, if one was said."""
         access = self._host.network_access
         allowed = [network_grants.parse(text) for text in access.in_force]
         if not words:
-            single = [grant.name for grant in allowed if not grant.name.startswith("*.")]
+            single = [grant for grant in allowed if not grant.name.startswith("*.")]
             if len(allowed) != 1 or not single:
                 raise ConfigurationError(f"which host is it for? {_SECRET}")
             return single[0]
         wanted = network_grants.parse(words[0])
-        if wanted.name.startswith("*.") or not any(wanted.covered_by(grant) for grant in allowed):
+        covers = wanted.within if wanted.port else wanted.covered_by
+        if wanted.name.startswith("*.") or not any(map(covers, allowed)):
             raise ConfigurationError(
                 f"{words[0]!r} is no single host that cells may connect to; first: %session allow {words[0]}"
             )
-        return wanted.name
+        return wanted
 
     def _listed(self) -> Answer:
         access = self._host.network_access

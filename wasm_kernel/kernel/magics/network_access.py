@@ -97,5 +97,6 @@ class NetworkAccess:
         self.check()
         network = runtime.sandbox.network
         for secret in network.secrets:
-            if not network.reach.names(secret.host):
+            reach = network.reach
+            if not (reach.allows(secret.host, secret.port) if secret.port else reach.names(secret.host)):
                 network.secrets.forget(secret.name)

@@ -1,7 +1,7 @@
 """Connections of users' sessions, copied from the sessions' own logs into the audit log with each scheduled run.
 
 The logs are in users' homes: a copy says what their kernels wrote down, and a user who can write there can change it
-before. What was copied is known by its time, per user, in the service's own folder.
+before. What was copied is known by the time when it ended, per user, in the service's own folder.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class ConnectionRow:
 
     session_id: str
     time: str
+    ended: str
     host: str
     port: int
     bytes: int
@@ -37,14 +38,12 @@ def connection_rows(found: dict[str, Any]) -> list[ConnectionRow]:
     """What `jobs.connections` found, checked."""
 
     def row(of: dict[str, Any]) -> ConnectionRow:
-        when = checked_answers.text(of, "time", 40)
+        began, ended = (checked_answers.text(of, name, 40) for name in ("time", "ended"))
         both = checked_answers.number(of, "sent") + checked_answers.number(of, "received")
-        host = checked_answers.text(of, "host")
-        return ConnectionRow(
-            checked_answers.identifier(of, "session_id"), when, host, checked_answers.number(of, "port"), both
-        )
+        session_id, host = checked_answers.identifier(of, "session_id"), checked_answers.text(of, "host")
+        return ConnectionRow(session_id, began, ended, host, checked_answers.number(of, "port"), both)
 
-    return sorted(checked_answers.rows(found, "connections", row)[:MOST], key=lambda row: row.time)
+    return sorted(checked_answers.rows(found, "connections", row)[:MOST], key=lambda row: row.ended)
 
 
 class ConnectionCopies:
@@ -71,7 +70,7 @@ class ConnectionCopies:
                 return
             if rows:
                 await journal.connected(user.name, rows)
-                until[user.name] = rows[-1].time
+                until[user.name] = rows[-1].ended
 
         await for_each(users, one)
         kept = {user.name: until[user.name] for user in users if user.name in until}

@@ -1,10 +1,11 @@
 """A line for every connection of a session: which host and port, when, how many bytes, and what went wrong.
 
-    {"time": "2026-11-18T13:05:00Z", "host": "api.github.com", "port": 443, "encrypted": true, "sent": 512,
-     "received": 20480, "seconds": 0.8, "problem": "", "session_bytes": 123456}
+    {"time": "2026-11-18T13:05:00Z", "ended": "2026-11-18T13:05:01Z", "host": "api.github.com", "port": 443,
+     "encrypted": true, "sent": 512, "received": 20480, "seconds": 0.8, "problem": "", "session_bytes": 123456}
 
-It is beside the session's input history, out of the guest's sight, and goes with the session. ``session_bytes`` is all
-that the session has sent and received by then. The file has 1 MB at most, and so has the one before it.
+It is beside the session's input history, out of the guest's sight, and goes with the session. Lines are written when
+connections end, so they are in the order of ``ended``. ``session_bytes`` is all that the session has sent and received
+by then. The file has 1 MB at most, and so has the one before it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ def line_of(connection: Connection, session_bytes: int) -> dict[str, Any]:
     """What is written of a connection that ended."""
     return {
         "time": format_time(connection.opened_at),
+        "ended": format_time(datetime.now(UTC)),
         "host": connection.name,
         "port": connection.port,
         "encrypted": connection.secured,
@@ -67,8 +70,8 @@ class ConnectionLog:
             if size >= _MOST:
                 self._path.rename(self._before)
 
-    def lines(self, most: int) -> list[dict[str, Any]]:
-        """The newest lines, oldest first."""
+    def lines(self) -> list[dict[str, Any]]:
+        """The lines that are kept, oldest first."""
         found: list[dict[str, Any]] = []
         for path in (self._before, self._path):
             for text in _tail(path, 2 * _MOST).splitlines():
@@ -76,7 +79,7 @@ class ConnectionLog:
                     line = json.loads(text)
                     if isinstance(line, dict):
                         found.append(line)
-        return found[-most:]
+        return found
 
     @property
     def _before(self) -> Path:

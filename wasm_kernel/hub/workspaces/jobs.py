@@ -153,12 +153,18 @@ def tell(root: Path, notices: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def connections(root: Path, after: str) -> dict[str, Any]:
-    """The newest connections of all sessions that began after a time, as their logs have them."""
+    """The connections of all sessions that ended after a time, as their logs have them; the oldest, if too many.
+
+    By their end, not their beginning: a line is there when its connection has ended, which may be days later.
+    """
     found = []
     for folder in list(islice((root / STATE_FOLDER / "history").glob("*"), _MAX_SESSIONS)):
-        lines = ConnectionLog(folder).lines(_MAX_CONNECTIONS)
-        found += [{**line, "session_id": folder.name} for line in lines if str(line.get("time", "")) > after]
-    return {"connections": sorted(found, key=lambda line: str(line["time"]))[:_MAX_CONNECTIONS]}
+        for line in ConnectionLog(folder).lines():
+            ended = str(line.get("ended", line.get("time", "")))
+            if ended > after:
+                found.append({**line, "ended": ended, "session_id": folder.name})
+        found = sorted(found, key=lambda line: str(line["ended"]))[:_MAX_CONNECTIONS]
+    return {"connections": found}
 
 
 JOBS: dict[str, Callable[..., Mapping[str, Any]]] = {

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +72,96 @@ def test_code_that_wants_a_line_is_answered_even_if_nobody_can(in_session: Calla
         assert not result.success
 
     in_session(body)
+
+
+@pytest.mark.parametrize("code", ["input('?')", "ask()"])
+def test_questions_that_wait_hold_up_no_other_session(tmp_path: Path, code: str) -> None:
+    """An event loop has few threads for all that blocks; here it has one."""
+    asked, released = threading.Event(), threading.Event()
+
+    def ask(*request: Any) -> str:
+        asked.set()
+        released.wait(60)
+        return "answer"
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        one, other = [await aio.create_session(name, tmp_path, tools={"ask": ask}) for name in ("one", "other")]
+        waits = one.execute(code, on_input=ask)
+        try:
+            while not asked.is_set():
+                await asyncio.sleep(0.02)
+            assert await asyncio.wait_for(value(other, "6 * 7"), 30) == "42"
+            assert await asyncio.wait_for(other.files(), 30) == []
+        finally:
+            released.set()
+        assert (await waits).result == {"text/plain": "'answer'"}
+        await asyncio.gather(one.close(), other.close())
+
+    asyncio.run(main())
+
+
+def test_calls_of_tools_are_counted_for_each_fork(tmp_path: Path) -> None:
+    """A fork that runs code does not begin another's count anew."""
+    halfway, go_on = threading.Event(), threading.Event()
+
+    def note(number: int) -> int:
+        if number == 90:
+            halfway.set()
+            go_on.wait(60)
+        return number
+
+    async def main() -> None:
+        session = await aio.create_session("one", tmp_path, tools={"note": note})
+        fork = await session.fork(name="other")
+        running = session.execute("for n in range(180): note(n)")
+        while not halfway.is_set():
+            await asyncio.sleep(0.02)
+        assert (await fork.execute("note(1)")).success
+        go_on.set()
+        error = (await running).error
+        assert error is not None and "called 100 times" in error.value
+        await asyncio.gather(session.close(), fork.close())
+
+    asyncio.run(main())
+
+
+def test_an_opening_that_is_cancelled_leaves_the_session_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, really_open = threading.Event(), aio._open
+
+    def slowly(*args: Any) -> Any:
+        begun.set()
+        return really_open(*args)
+
+    async def main() -> None:
+        monkeypatch.setattr(aio, "_open", slowly)
+        opening = asyncio.ensure_future(aio.open_session("one", tmp_path))
+        while not begun.is_set():
+            await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        async with await aio.open_session("one", tmp_path) as session:
+            assert await value(session, "1") == "1"
+
+    asyncio.run(main())
+
+
+def test_a_closing_that_is_cancelled_closes_all_the_same(tmp_path: Path) -> None:
+    async def main() -> None:
+        session = await aio.create_session("one", tmp_path)
+        running = session.execute("while True: pass")
+        await asyncio.sleep(0)
+        closing = asyncio.ensure_future(session.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        assert not (await running).success
+        await session.close()
+        await (await aio.open_session("one", tmp_path)).close()
+
+    asyncio.run(main())
 
 
 def test_what_waits_for_its_turn_does_not_run_after_the_end(tmp_path: Path) -> None:

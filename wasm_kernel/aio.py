@@ -28,7 +28,6 @@ from typing import Any, Self
 
 from wasm_kernel.errors import ConfigurationError, SandboxClosed
 from wasm_kernel.guest import wire
-from wasm_kernel.host.runtime.job_thread import line_of
 from wasm_kernel.model.differences import compare_files, compare_variables
 from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.policy import ExecutionPolicy
@@ -37,6 +36,7 @@ from wasm_kernel.model.snapshot_retention import CheckpointRules
 from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.catalog import prepared_root
+from wasm_kernel.sessions.code_questions import CodeQuestions
 from wasm_kernel.sessions.files import SessionFile, list_session_files, open_session_file, write_session_file
 from wasm_kernel.sessions.guest_access import Execution
 from wasm_kernel.sessions.host_tools import HostTools, Tool
@@ -122,6 +122,7 @@ class AsyncSession:
         self._timeline = Timeline(self._runtime, _log)
         self._turn = asyncio.Lock()
         self._closed = False
+        self._closing: asyncio.Task[None] | None = None
 
     @property
     def policy(self) -> ExecutionPolicy:
@@ -170,7 +171,7 @@ class AsyncSession:
                 options: dict[str, Any] = {"allow_stdin": on_input is not None}
                 if self._tools is not None:
                     options["tools"] = self._tools.begin()
-                asked = _Questions(runtime, on_input, self._tools).asked
+                asked = CodeQuestions(runtime, on_input, self._tools).asked
                 result = await runtime.execute(Execution(code, number, on_event, options, asked))
                 runtime.count_cell(number)
             await runtime.save_cell()
@@ -264,15 +265,22 @@ class AsyncSession:
                 start = await self._runtime.take("fork")
         forked = partial(fork_snapshot, start.snapshot_id, self.root, session_id=name, logger=self._logger)
         session_id = await asyncio.to_thread(forked)
-        return await _opened(session_id, self.root, self.policy, self._tools, self._data, self._rules, self._logger)
+        tools = self._tools.for_another() if self._tools is not None else None
+        return await _opened(session_id, self.root, self.policy, tools, self._data, self._rules, self._logger)
 
     # ---- its end
 
     async def close(self) -> None:
-        """Save it, and let others open it. Running code is interrupted."""
-        if self._closed:
-            return
-        self._closed = True
+        """Save it, and let others open it. Running code is interrupted.
+
+        It is closed also if who waits for that is cancelled.
+        """
+        if self._closing is None:
+            self._closed = True
+            self._closing = asyncio.get_running_loop().create_task(self._end())
+        await asyncio.shield(self._closing)
+
+    async def _end(self) -> None:
         if self._turn.locked():
             self.interrupt()
         async with self._turn:
@@ -286,40 +294,6 @@ class AsyncSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-
-class _Questions:
-    """Answers what running code asks the host."""
-
-    def __init__(
-        self,
-        runtime: SessionRuntime,
-        on_input: Callable[[wire.InputRequest], str] | None,
-        tools: HostTools | None,
-    ) -> None:
-        self._runtime, self._on_input, self._tools = runtime, on_input, tools
-        self._answering: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
-
-    def asked(self, kind: str, request: Any) -> None:
-        """Called on the loop, which goes on meanwhile."""
-        sandbox = self._runtime.sandbox
-        if kind == "waiting":
-            if sandbox.claim(request):
-                sandbox.answer(wire.ANSWER_REFUSED)
-            return
-        task = asyncio.get_running_loop().create_task(self._answer(kind, request))
-        self._answering.add(task)
-        task.add_done_callback(self._answering.discard)
-
-    async def _answer(self, kind: str, request: Any) -> None:
-        answer = wire.ANSWER_REFUSED
-        try:
-            if kind == "magic" and self._tools is not None:
-                answer = await asyncio.to_thread(self._tools.answer, request)
-            elif kind == "input" and self._on_input is not None:
-                answer = await asyncio.to_thread(line_of, self._on_input, request)
-        finally:  # the guest waits, also for a function that raises
-            self._runtime.sandbox.answer(answer, request)
 
 
 async def create_session(
@@ -373,18 +347,30 @@ async def _opened(
     new: bool = False,
 ) -> AsyncSession:
     logger = logger or SandboxLogger(level="error")
-    opened = await asyncio.to_thread(_open, root, session_id, policy, logger, new)
-    if data is not None:
-        await asyncio.to_thread(opened.live.sandbox.show_data, data)
+    opening = asyncio.ensure_future(asyncio.to_thread(_open, root, session_id, policy, data, logger, new))
+    try:
+        opened = await asyncio.shield(opening)
+    except asyncio.CancelledError:  # nobody will have it, so nobody would close it
+        with contextlib.suppress(Exception):
+            await asyncio.to_thread((await opening).live.close)
+        raise
     return AsyncSession(opened, rules or CheckpointRules(), tools, data, logger)
 
 
 def _open(
-    root: Path, session_id: str, policy: ExecutionPolicy | None, logger: SandboxLogger, new: bool
+    root: Path,
+    session_id: str,
+    policy: ExecutionPolicy | None,
+    data: Path | None,
+    logger: SandboxLogger,
+    new: bool,
 ) -> OpenedSession:
     live = open_live(root, session_id, policy, logger, new=new)
     try:
-        return resume(live)
+        opened = resume(live)
+        if data is not None:
+            opened.live.sandbox.show_data(data)
+        return opened
     except BaseException:
         live.close()
         raise

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -17,7 +18,7 @@ from tests.mcp.clients import Agent, images, texts
 from wasm_kernel import ExecutionPolicy
 from wasm_kernel.mcp import content, long_texts
 from wasm_kernel.mcp.agent_sessions import AgentSessions
-from wasm_kernel.mcp.serving import server_of
+from wasm_kernel.mcp.serving import TokenRequired, server_of
 
 Body = Callable[[Agent], Awaitable[None]]
 
@@ -154,6 +155,53 @@ def test_more_sessions_than_room_come_and_go_with_all_they_hold(with_agent: Call
         assert [one.split("\n")[1] for one in both] == ["0", "2"]
 
     with_agent(body, most_open=2)
+
+
+def test_forking_a_session_that_runs_code_holds_up_no_other(with_agent: Callable[..., None]) -> None:
+    async def body(agent: Agent) -> None:
+        code = "import os, time\nopen('runs', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.02)\nx = 1"
+        running = asyncio.ensure_future(agent.told("run_python", session="one", code=code))
+        while "runs" not in await agent.told("list_files", session="one"):
+            await asyncio.sleep(0.02)
+        fork = asyncio.ensure_future(agent.told("fork", session="one", new="other"))
+        await asyncio.sleep(0.2)
+        assert "\n42" in await asyncio.wait_for(agent.told("run_python", session="third", code="6 * 7"), 30)
+        await agent.told("write_file", session="one", path="go", text="")
+        await asyncio.gather(running, fork)
+        assert "\n1" in await agent.told("run_python", session="other", code="x")
+
+    with_agent(body)
+
+
+def test_a_fork_without_room_is_opened_later(with_agent: Callable[..., None]) -> None:
+    async def body(agent: Agent) -> None:
+        await agent.told("run_python", session="one", code="x = 1")
+        await agent.told("fork", session="one", new="other")
+        assert "\n1" in await agent.told("run_python", session="other", code="x")
+
+    with_agent(body, most_open=1)
+
+
+def test_only_requests_with_the_token_reach_the_server() -> None:
+    reached: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        reached.append(scope["type"])
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    for kind, headers, expected in (
+        ("http", [], "http.response.start"),
+        ("http", [(b"authorization", b"Bearer tok")], "http.response.start"),
+        ("websocket", [(b"authorization", b"Bearer token")], "websocket.close"),
+        ("http", [(b"authorization", b"Bearer token")], ""),
+        ("lifespan", [], ""),
+    ):
+        sent: list[str] = []
+        asyncio.run(TokenRequired(app, "token")({"type": kind, "headers": headers}, None, send))  # type: ignore[arg-type]
+        assert sent[:1] == ([expected] if expected else [])
+    assert reached == ["http", "lifespan"]
 
 
 def test_a_thousand_calls_leave_nothing_behind(with_agent: Callable[..., None]) -> None:

@@ -73,9 +73,17 @@ class AgentSessions:
         _check(new)
         if self.exists(new):
             raise ConfigurationError(f"there is a session {new} already; choose another name, or discard it first")
-        async with self.using(name) as session, self._guard:
-            await self._make_room()
-            self._open[new] = await session.fork(snapshot, name=new)
+        async with self.using(name) as session:  # which may run code for long: others go on meanwhile
+            forked = await session.fork(snapshot, name=new)
+        try:
+            async with self._guard:
+                await self._make_room()
+                self._open[new] = forked
+        except ConfigurationError:
+            pass  # no room now: it is opened when it is used
+        finally:
+            if self._open.get(new) is not forked:
+                await forked.close()
 
     async def discard(self, name: str) -> None:
         """Delete a session with its files and snapshots."""

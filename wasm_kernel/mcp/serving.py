@@ -62,7 +62,10 @@ class TokenRequired:
         self._app, self._expected = app, f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
+        if scope["type"] == "websocket":  # which nobody needs
+            await send({"type": "websocket.close"})
+            return
+        if scope["type"] != "lifespan":
             given = dict(scope["headers"]).get(b"authorization", b"")
             if not hmac.compare_digest(given, self._expected):
                 headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]

@@ -7,6 +7,7 @@ Size, number and time of calls are bounded. A guest learns of an error only what
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 import keyword
@@ -43,6 +44,12 @@ class HostTools:
     def of(cls, functions: Mapping[str, Tool] | None) -> HostTools | None:
         """Those that a caller gave; None if there are none."""
         return cls(functions) if functions else None
+
+    def for_another(self) -> HostTools:
+        """The same tools for another sandbox, whose calls are counted by themselves."""
+        other = copy.copy(self)
+        other._calls = 0
+        return other
 
     def begin(self) -> list[dict[str, str]]:
         """An execution begins: what the guest is told of the tools."""

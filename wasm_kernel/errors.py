@@ -14,6 +14,7 @@
     │   └── SessionElsewhere                   another machine has it, as the object store says
     ├── RemoteError                            an object store cannot be used
     │   └── LeaseLost                          another machine has taken the session over
+    │       └── SessionDeleted                 or has deleted it
     ├── MountInside (also OSError)             another file system is mounted inside what was to be deleted
     ├── Interrupted                            the user stopped work the host was doing for a cell
     ├── ToolError                              a tool that the program offers its guest refuses, and says why
@@ -90,6 +91,10 @@ class RemoteError(WasmKernelError):
 
 class LeaseLost(RemoteError):
     """Another machine has taken the session over: what is pushed from here no longer counts."""
+
+
+class SessionDeleted(LeaseLost):
+    """The session was deleted in the object store; a copy on this machine's disk stays there, and is not pushed."""
 
 
 class ToolError(WasmKernelError):

@@ -18,8 +18,10 @@ import pytest
 from tests.conformance.client import Kernel
 from tests.conformance.test_notebook_sessions import Server, end, session_of, write_notebook
 from tests.sessions.remote.conftest import address, objects, s3, s3_server
+from tests.sessions.remote.test_pushing import made, push
 from wasm_kernel.host.remote.objects import Objects
 from wasm_kernel.sessions.remote.states import states
+from wasm_kernel.sessions.remote.stored import remote_sessions
 
 __all__ = ["address", "objects", "s3", "s3_server"]
 
@@ -261,3 +263,42 @@ def test_a_last_push_that_takes_long_is_finished_by_a_process_of_its_own(
     until(lambda: not finishing())
     proxy.waits = 0.0
     assert on("two").ok("print(x)").stdout == "2\n"
+
+
+def test_what_is_deleted_on_one_machine_is_not_brought_back_by_another(on: Start, address: str) -> None:
+    one = on("one")
+    one.ok("x = 1")
+    session_id = session_of(one)
+    end(one)
+    two = on("two")
+    assert two.ok("print(x)").stdout == "1\n"
+    end(two)
+    one = on("one")
+    planned = one.ok("%prune --max-sessions 0").said
+    assert "No session would be deleted" in planned, "the one that it works in"
+    told = one.ok("%session delete --yes").said
+    assert f"are deleted, also from {address}" in told
+    end(one)
+    two = on("two")
+    assert two.ok("print(x)").stdout.startswith("1\n"), "what is on its disk stays there"
+    assert session_of(two) == session_id
+    until(lambda: "was deleted in" in (said := two.ok("1").said) and "%session fork" in said)
+    shown = two.ok("%session info").said
+    assert "not any more" in shown
+    end(two)
+    three = on("three")
+    assert not three.run("x").ok
+    assert session_of(three) != session_id
+
+
+def test_prune_deletes_what_is_only_in_the_store(on: Start, objects: Objects, tmp_path: Path) -> None:
+    old = made(tmp_path / "elsewhere", "x = 1")
+    push(objects, tmp_path / "elsewhere", old)
+    one = on("one")
+    one.ok("y = 1")
+    shown = one.ok("%prune --older-than 0s")
+    assert old in shown.said and "in the object store" in shown.said
+    refused = one.run("%prune --older-than 0s --yes", answers=("no",))
+    assert not refused.ok and old in remote_sessions(objects)
+    one.ok("%prune --older-than 0s --yes", answers=("yes",))
+    assert old not in remote_sessions(objects)

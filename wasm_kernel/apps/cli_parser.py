@@ -29,11 +29,12 @@ EXIT_CODES = """exit codes:
 PRUNE_SHAPE = """{"dry_run": false, "sessions": [{"session_id": "3f2a9c01-…",
   "action": "archive", "reason": "max_age_hours", "done": true,
   "age_hours": 50.5, "size_bytes": 2048, "snapshot_bytes": 1024,
-  "notebook": "/home/ada/a.ipynb", "title": "",
+  "stored_bytes": 4096, "notebook": "/home/ada/a.ipynb", "title": "",
   "archive": "3f2a9c01-….tar.zst", "snapshot_id": null}],
  "totals": {"sessions": 9, "bytes": 65536, "removed": 1,
   "reclaimed_bytes": 3072, "live": 1, "skipped": 0, "errors": 0,
-  "snapshots_removed": 1, "snapshot_bytes_freed": 1024},
+  "snapshots_removed": 1, "snapshot_bytes_freed": 1024,
+  "stored_bytes_freed": 4096},
  "errors": {}, "live": ["0c11d2e3-…"], "changed": [],
  "snapshots": ["9e00b1c2-…"]}"""
 

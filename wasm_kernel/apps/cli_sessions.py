@@ -70,12 +70,14 @@ def register(commands: Any) -> None:
         "delete",
         imported_when_run("prune_commands", "delete_command"),
         "Delete sessions with their files and snapshots.",
-        more="A session in use is not deleted.",
+        more="A session in use is not deleted. One that was pushed to the object store\n"
+        "is deleted there, too, unless another machine has gone on with it.",
         examples="wasm-kernel sessions delete 3f2a9c01\nwasm-kernel sessions delete --yes 3f2a9c01 77aa01f0",
         shape=PRUNE_SHAPE,
     )
     add_id(made, "session", many=True)
     _add_snapshot(made)
+    _add_store(made)
     add_consent(made)
     add_root(made)
 
@@ -140,6 +142,7 @@ def register(commands: Any) -> None:
         "sessions with a name of their own and sessions without metadata are never\n"
         "deleted. What killed processes left behind is deleted too, and the remains of\n"
         "sessions deleted before --older-than. Without a bound no session is deleted.\n"
+        "Sessions in the kernel's object store count, and are deleted there, too.\n"
         "In a systemd service, set SuccessExitStatus=3.",
         examples="wasm-kernel prune --older-than 36h --dry-run\n"
         "wasm-kernel prune --max-total 20G --min-free 5G --archive old/\n"
@@ -154,8 +157,18 @@ def register(commands: Any) -> None:
     made.add_argument("--max-deletions", type=number, metavar="N", help="delete at most this many")
     made.add_argument("--archive", metavar="FOLDER", help="export each session's files there before deleting it")
     _add_snapshot(made)
+    _add_store(made)
     add_consent(made)
     add_root(made)
+
+
+def _add_store(parser: Parser) -> None:
+    parser.add_argument(
+        "--remote", metavar="ADDRESS", help="the object store (default: the kernel's, for its sessions)"
+    )
+    parser.add_argument(
+        "--only-here", action="store_true", help="leave the object store alone; what was not pushed is lost"
+    )
 
 
 def _add_snapshot(parser: Parser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,9 @@ from wasm_kernel.host.workspace_root import default_root
 
 if TYPE_CHECKING:
     from wasm_kernel.apps.kernel_app import WasmKernelApp
+    from wasm_kernel.host.remote.objects import Objects
+
+REMOTE = "WASM_KERNEL_REMOTE"
 
 
 def configured_root() -> Path:
@@ -33,3 +37,13 @@ def loaded_app() -> WasmKernelApp:
             f"the configuration cannot be read: {type(e).__name__}: {e}; fix it, or move it away"
         ) from None
     return app
+
+
+def configured_objects(address: str | None = None) -> Objects | None:
+    """The object store at this address, else that of the kernel's sessions, by its configuration; None: none is set."""
+    address = address or os.environ.get(REMOTE, "") or loaded_app().config.get("WasmKernel", {}).get("remote")
+    if not address:
+        return None
+    from wasm_kernel.host.remote.objects import open_objects  # few machines have one
+
+    return open_objects(str(address))

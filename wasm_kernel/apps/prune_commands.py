@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,27 +21,35 @@ from wasm_kernel.apps.cli_parser import (
     root_of,
     session_of,
 )
+from wasm_kernel.apps.configuration import configured_objects, configured_root
 from wasm_kernel.apps.session_commands import PROBLEMS
+from wasm_kernel.errors import RemoteError
+from wasm_kernel.host.remote.objects import Objects
 from wasm_kernel.model.prune_report import PruneReport
 from wasm_kernel.model.records import is_uuid
 from wasm_kernel.model.retention import Plan, RetentionPolicy, plan_asked_for
 from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.housekeeping import (
     HousePlan,
+    InStore,
+    PruneResult,
     carry_out,
     foreseen,
+    look,
     plan_housekeeping,
     plan_removal,
     report,
 )
-from wasm_kernel.sessions.inventory import survey
+from wasm_kernel.sessions.inventory import Survey, survey
 
 _REASONS = {
     "max_age_hours": "unused for too long",
     "max_sessions": "too many sessions",
     "max_total_bytes": "too much space in total",
     "min_free_bytes": "too little free disk",
+    "deleted here": "deleted on this machine before",
 }
+_PLACES = {(False, False): "here", (True, False): "here and in the store", (True, True): "in the store"}
 _WITHOUT_AGE = ("no_metadata", "corrupted_metadata", "foreign_metadata")
 
 
@@ -47,15 +57,20 @@ def delete_command(options: argparse.Namespace) -> int:
     """Delete sessions by their ids."""
     root = root_of(options)
     check_consent(options)
-    wanted, unknown = _known(root, options.sessions)
-    planned = _plan_deletion(root, wanted, snapshot=options.snapshot)
+    store = _store(root, options)
+    found, in_store = survey(root, named=True), None
+    if store is not None:
+        with _alone_if_it_fails():
+            found, in_store = look(store, root, found)
+    wanted, unknown = _known(root, options.sessions, found)
+    planned = _plan_deletion(found, in_store, root, wanted, snapshot=options.snapshot)
     going = planned.sessions.remove
     if going and (not options.json if options.dry_run else not options.yes):
         _show_plan(planned)
-    question = f"Delete {counted(len(going), 'session')}, {format_size(planned.reclaimed_bytes)}?"
+    question = _question(planned)
     if going and not options.dry_run and not agreed(options, question):
         return FAILED
-    result = foreseen(planned) if options.dry_run else carry_out(root, planned, quiet())
+    result = foreseen(planned) if options.dry_run else _done(root, planned, carry_out(root, planned, quiet()), options)
     odd = {
         d.session_id: f"session {d.session_id} cannot be deleted ({PROBLEMS[d.reason]}); remove it by hand"
         for d in planned.sessions.skip
@@ -67,27 +82,60 @@ def delete_command(options: argparse.Namespace) -> int:
     return FAILED if result.errors or result.live_sessions or result.changed_sessions else DONE
 
 
-def _known(root: Path, given: list[str]) -> tuple[list[str], dict[str, str]]:
+def _store(root: Path, options: argparse.Namespace) -> Objects | None:
+    """The object store of the sessions below a root: the configured one is that of the configured root."""
+    if options.only_here or (options.remote is None and root != configured_root()):
+        return None
+    return configured_objects(options.remote)
+
+
+@contextlib.contextmanager
+def _alone_if_it_fails() -> Iterator[None]:
+    """Say what to do while the store cannot be asked."""
+    try:
+        yield
+    except RemoteError as e:
+        raise RemoteError(f"{e}. To delete on this machine's disk alone: --only-here") from None
+
+
+def _done(root: Path, planned: HousePlan, result: PruneResult, options: argparse.Namespace) -> PruneResult:
+    """What was carried out. With --only-here it is not a deletion that the store has yet to be told of."""
+    if options.only_here:
+        from wasm_kernel.sessions.remote.synced import forget_synced
+
+        for decision in planned.sessions.remove:
+            if decision.session_id in result.deleted_sessions:
+                forget_synced(root, decision.session_id)
+    return result
+
+
+def _known(root: Path, given: list[str], found: Survey) -> tuple[list[str], dict[str, str]]:
     """Ids of sessions that exist, each once, and errors for those that do not."""
-    found: dict[str, None] = {}
+    known: dict[str, None] = {}
     unknown: dict[str, str] = {}
+    in_store = [f.session_id for f in found.sessions if f.only_stored]
     for name in given:
+        matching = [session_id for session_id in in_store if session_id.startswith(name)]
         try:
-            found[session_of(root, name)] = None
+            known[session_of(root, name)] = None
         except NotThere as e:
-            unknown[name] = str(e)
-    return list(found), unknown
+            if len(matching) == 1:
+                known[matching[0]] = None
+            else:
+                unknown[name] = str(e)
+    return list(known), unknown
 
 
-def _plan_deletion(root: Path, wanted: list[str], *, snapshot: bool) -> HousePlan:
+def _plan_deletion(
+    found: Survey, in_store: InStore | None, root: Path, wanted: list[str], *, snapshot: bool
+) -> HousePlan:
     """Plan to delete these sessions, each only if it stays as it is now."""
-    found = survey(root, named=True)
     facts = [f for f in found.sessions if f.session_id in wanted]
     stamps = {**dict.fromkeys(wanted, ""), **{f.session_id: f.stamp for f in facts}}
     # Without metadata a session has no age, but here its age does not matter.
     judged = [replace(f, problem="") if f.problem in _WITHOUT_AGE else f for f in facts]
     decided = plan_asked_for(Plan(), judged, stamps, (), datetime.now(UTC))
-    return replace(plan_removal(root, decided, snapshot=snapshot), found=found)
+    return replace(plan_removal(root, decided, snapshot=snapshot, store=in_store), found=found)
 
 
 def prune_command(options: argparse.Namespace) -> int:
@@ -100,13 +148,14 @@ def prune_command(options: argparse.Namespace) -> int:
             "without a bound no session is deleted; give --older-than, --max-sessions, --max-total or --min-free",
             NOTHING,
         )
-    with progress("Looking at sessions"):
+    with progress("Looking at sessions"), _alone_if_it_fails():
         planned = plan_housekeeping(
             root,
             policy,
             max_deletions=options.max_deletions,
             archive_to=options.archive,
             snapshot=options.snapshot,
+            store=_store(root, options),
         )
     any_goes = bool(planned.sessions.remove or planned.forget)
     if planned.sessions.remove and (not options.json if options.dry_run else not options.yes):
@@ -117,7 +166,7 @@ def prune_command(options: argparse.Namespace) -> int:
         return FAILED
     else:
         with progress("Deleting") as update:
-            result = carry_out(root, planned, quiet(), on_progress=update)
+            result = _done(root, planned, carry_out(root, planned, quiet(), on_progress=update), options)
     _show_report(report(planned, result), options)
     if result.errors:
         return FAILED
@@ -136,24 +185,28 @@ def _policy(root: Path, options: argparse.Namespace) -> RetentionPolicy:
 
 def _question(planned: HousePlan) -> str:
     verb = "Delete" if planned.archive_to is None else "Archive and delete"
-    return f"{verb} {counted(len(planned.sessions.remove), 'session')}, {format_size(planned.reclaimed_bytes)}?"
+    where = f" here, {format_size(planned.stored_bytes)} in {planned.store.objects.address}" if planned.store else ""
+    return f"{verb} {counted(len(planned.sessions.remove), 'session')}, {format_size(planned.reclaimed_bytes)}{where}?"
 
 
 def _show_plan(planned: HousePlan) -> None:
     going = planned.sessions.remove
     shown = short_ids(d.session_id for d in going)
     now = datetime.now(UTC)
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             shown[d.session_id],
             _called(planned, d.session_id),
             age(now - timedelta(hours=d.age_hours)),
-            format_size(d.size_bytes),
+            format_size(d.stored_bytes if d.only_stored else d.size_bytes),
+            *([_PLACES[bool(d.stored_stamp), d.only_stored]] if planned.store is not None else []),
             _REASONS.get(d.reason, d.reason),
         )
         for d in going
     ]
-    table(("session", "title or notebook", "last used", "size", "why"), rows, numbers=(3,))
+    where = ("where",) if planned.store is not None else ()
+    head = ("session", "title or notebook", "last used", "size", *where, "why")
+    table(head, rows, numbers=(3,))
 
 
 def _called(planned: HousePlan, session_id: str) -> str:
@@ -175,6 +228,7 @@ def _show_report(result: PruneReport, options: argparse.Namespace) -> None:
     parts = [
         f"{'Would delete' if options.dry_run else 'Deleted'} {counted(totals['removed'], 'session')}, "
         f"{format_size(totals['reclaimed_bytes'])}"
+        + (f" here, {format_size(totals['stored_bytes_freed'])} in the store" if totals["stored_bytes_freed"] else "")
     ]
     for count, what in (
         (sum(s["action"] == "forget" for s in result["sessions"]), "deleted earlier, now their snapshots too"),

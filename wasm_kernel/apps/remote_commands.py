@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from typing import Any
 
-from wasm_kernel.apps.cli_output import complain, counted, plainly, show_json, table
+from wasm_kernel.apps.cli_output import age, complain, counted, plainly, show_json, table
 from wasm_kernel.apps.cli_parser import (
     DONE,
     FAILED,
@@ -23,10 +22,12 @@ from wasm_kernel.apps.cli_parser import (
     session_ids,
     session_of,
 )
+from wasm_kernel.apps.configuration import REMOTE, configured_objects
 from wasm_kernel.errors import ConfigurationError, WasmKernelError
 from wasm_kernel.model.units import format_size
 
-REMOTE = "WASM_KERNEL_REMOTE"
+_LISTED = """[{"session_id": "3f2a9c01-…", "open_at": "", "stored_bytes": 20971520,
+  "pushed_at": "2026-11-22T11:00:00.000000Z"}]"""
 
 
 def register(commands: Any) -> None:
@@ -40,7 +41,7 @@ def register(commands: Any) -> None:
         "or file:///folder. Credentials are the environment's.",
     )
     parts = remote.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    made = add(parts, "list", list_command, "List the sessions in the store.", shape='[{"session_id": "3f2a9c01-…"}]')
+    made = add(parts, "list", list_command, "List the sessions in the store.", shape=_LISTED)
     _add_remote(made)
     shape = '{"3f2a9c01-…": {"sent_bytes": 1048576, "sent_objects": 2}}'
     made = add(parts, "push", push_command, "Push sessions: only what is not there yet travels.", shape=shape)
@@ -55,6 +56,7 @@ def register(commands: Any) -> None:
     add_root(made)
     made = add(parts, "delete", delete_command, "Delete sessions from the store.", shape='{"deleted": ["3f2a9c01-…"]}')
     made.add_argument("sessions", nargs="+", metavar="SESSION", help="whole ids")
+    made.add_argument("--take-over", action="store_true", help="also if a machine has the session open")
     _add_remote(made)
     add_consent(made)
 
@@ -64,28 +66,35 @@ def _add_remote(parser: Parser) -> None:
 
 
 def _objects(options: argparse.Namespace) -> Any:
-    from wasm_kernel.apps.configuration import loaded_app
-    from wasm_kernel.host.remote.objects import open_objects
-
-    address = options.remote or os.environ.get(REMOTE, "") or loaded_app().config.get("WasmKernel", {}).get("remote")
-    if not address:
+    objects = configured_objects(options.remote)
+    if objects is None:
         raise ConfigurationError(f"which store? Give --remote s3://bucket/prefix, or set {REMOTE}")
-    return open_objects(address)
+    return objects
 
 
 def list_command(options: argparse.Namespace) -> int:
     """List what is in the store."""
-    from wasm_kernel.sessions.remote.lease import holder
-    from wasm_kernel.sessions.remote.pulling import remote_sessions
+    from wasm_kernel.sessions.remote.stored import survey_store
 
     objects = _objects(options)
-    found = remote_sessions(objects)
-    held = {name: holder(objects, name) for name in found}
-    rows = [(name, who.who if (who := held[name]) is not None and not who.over else "") for name in found]
+    found = sorted(survey_store(objects).sessions.values(), key=lambda one: one.updated_at, reverse=True)
     if options.json:
-        show_json([{"session_id": name, "open_at": who} for name, who in rows])
-    elif rows:
-        table(("session", "open at"), rows, title=f"{counted(len(rows), 'session')} in {objects.address}")
+        show_json(
+            [
+                {
+                    "session_id": one.session_id,
+                    "open_at": one.open_at,
+                    "stored_bytes": one.size_bytes,
+                    "pushed_at": one.updated_at,
+                }
+                for one in found
+            ]
+        )
+    elif found:
+        rows = [(one.session_id, format_size(one.size_bytes), age(one.updated_at), one.open_at) for one in found]
+        total = format_size(sum(one.size_bytes for one in found))
+        title = f"{counted(len(rows), 'session')}, {total}, in {objects.address}"
+        table(("session", "size", "pushed", "open at"), rows, numbers=(1,), title=title)
     else:
         complain(f"there are no sessions in {objects.address}", NOTHING)
     return DONE if found else NOTHING
@@ -119,7 +128,8 @@ def push_command(options: argparse.Namespace) -> int:
 
 def pull_command(options: argparse.Namespace) -> int:
     """Bring some sessions here, or all."""
-    from wasm_kernel.sessions.remote.pulling import pull_session, remote_sessions
+    from wasm_kernel.sessions.remote.pulling import pull_session
+    from wasm_kernel.sessions.remote.stored import remote_sessions
 
     objects, root = _objects(options), root_of(options, make=True)
     root.mkdir(parents=True, exist_ok=True)
@@ -136,23 +146,33 @@ def pull_command(options: argparse.Namespace) -> int:
 
 def delete_command(options: argparse.Namespace) -> int:
     """Delete sessions from the store."""
-    from wasm_kernel.sessions.remote.pulling import delete_remote_session, remote_sessions
+    from wasm_kernel.sessions.remote.deleting import delete_stored
+    from wasm_kernel.sessions.remote.lease import acquire
+    from wasm_kernel.sessions.remote.stored import survey_store
 
     check_consent(options)
     objects = _objects(options)
-    there = [name for name in options.sessions if name in remote_sessions(objects)]
-    question = f"Delete {counted(len(there), 'session')} from {objects.address}?"
+    known = survey_store(objects).sessions
+    there = [name for name in dict.fromkeys(options.sessions) if name in known]
+    size = format_size(sum(known[name].size_bytes for name in there))
+    question = f"Delete {counted(len(there), 'session')}, {size}, from {objects.address}?"
     if there and not options.dry_run and not agreed(options, question):
         return FAILED
-    for name in there if not options.dry_run else ():
-        delete_remote_session(objects, name)
+    done = []
+    for name in there:
+        try:
+            if not options.dry_run:
+                delete_stored(objects, name, acquire(objects, name, take_over=options.take_over))
+            done.append(name)
+        except (WasmKernelError, OSError) as e:
+            complain(f"session {name}: {plainly(e)}", FAILED)
     if options.json:
-        show_json({"deleted": there})
+        show_json({"deleted": done})
     else:
-        print(f"{'Would delete' if options.dry_run else 'Deleted'} {counted(len(there), 'session')}")
+        print(f"{'Would delete' if options.dry_run else 'Deleted'} {counted(len(done), 'session')}")
     for name in set(options.sessions) - set(there):
         complain(f"there is no session {name!r} in {objects.address}", NOTHING)
-    return DONE if len(there) == len(options.sessions) else NOTHING
+    return FAILED if len(done) < len(there) else DONE if len(there) == len(options.sessions) else NOTHING
 
 
 def _each(
@@ -167,7 +187,8 @@ def _each(
         try:
             done[session_id] = work(session_id)
         except (WasmKernelError, OSError) as e:
-            complain(f"session {session_id}: {plainly(e)}", FAILED)
+            said = plainly(e)
+            complain(said if session_id in said else f"session {session_id}: {said}", FAILED)
             continue
         if not options.json:
             print(f"{session_id}  {said(done[session_id])}")

@@ -39,6 +39,7 @@ from wasm_kernel.hub.policies import Policies
 from wasm_kernel.hub.service import Arrangement, Service
 from wasm_kernel.hub.workplace import Directory, Workplace
 from wasm_kernel.hub.workspaces.homes import Homes
+from wasm_kernel.hub.workspaces.object_stores import ObjectStores
 from wasm_kernel.hub.workspaces.remote import Remote
 from wasm_kernel.model.records import format_time
 from wasm_kernel.model.units import counted, format_size, parse_duration
@@ -65,6 +66,10 @@ class WasmKernelHub(Application):
         False,
         help="Users' workspaces cannot be reached from here: let their own servers do the work, through wasm-kernel's "
         "extension. Only users whose server is running are covered, unless start_servers is set.",
+    ).tag(config=True)
+    store = Unicode(
+        help="Users' sessions are in an object store, and their pods' disks are caches: the store's address with "
+        "{username} in it, as in s3://bucket/{username}. With credentials of this service's environment."
     ).tag(config=True)
     proxy_url = Unicode(
         help="For remote: the address of users' servers, such as http://proxy-public or http://127.0.0.1:8000. "
@@ -182,13 +187,17 @@ class WasmKernelHub(Application):
     def make_service(self) -> Service:
         """Create the service from these settings; `ConfigurationError` if they cannot work."""
         policies = Policies(self.policy, self.group_policies, self.user_policies)
+        if policies.archives and self.store:
+            raise ConfigurationError(
+                "a policy asks for archives, but from an object store none are made; unset archive"
+            )
         if policies.archives and not self.archive_folder and not self.remote:
             raise ConfigurationError("a policy asks for archives, but there is no folder for them; set archive_folder")
         directory = self._directory(policies)
         how = Arrangement(
             self._own_folder(self.state_folder),
             policies,
-            can_archive=bool(self.archive_folder or self.remote),
+            can_archive=not self.store and bool(self.archive_folder or self.remote),
             census_seconds=parse_duration(self.census_age),
             breadth=self.breadth,
         )
@@ -201,6 +210,10 @@ class WasmKernelHub(Application):
         return HubApi(url, token, groups=policies.needs_groups, only=self.users)
 
     def _workplace(self, directory: Directory) -> Workplace:
+        if self.store and self.remote:
+            raise ConfigurationError("store and remote are both set; choose where users' sessions are looked for")
+        if self.store:
+            return ObjectStores(self.store)
         if self.remote:
             if not isinstance(directory, HubApi):
                 raise ConfigurationError("remote needs a hub; let JupyterHub start this service")

@@ -19,17 +19,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from wasm_kernel.errors import ConfigurationError, SessionElsewhere, WasmKernelError
+from wasm_kernel.errors import ConfigurationError, SessionDeleted, SessionElsewhere, WasmKernelError
 from wasm_kernel.host.remote.objects import Objects, open_objects, without_credentials
 from wasm_kernel.model.records import check_session_id
 from wasm_kernel.model.units import format_age
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.notebooks import adopt_notebook, cells_of, known_cells, notebook_of, session_of_notebook
 from wasm_kernel.sessions.remote.arriving import arrive, held_elsewhere, is_open_here, take_lease
+from wasm_kernel.sessions.remote.deleting import finish_deletions, waiting_deletions
 from wasm_kernel.sessions.remote.keeping import SessionCopy
-from wasm_kernel.sessions.remote.lease import Lease
+from wasm_kernel.sessions.remote.lease import Lease, is_deleted
 from wasm_kernel.sessions.remote.notebook_hints import NotebookHint, read_hint, write_hint
-from wasm_kernel.sessions.remote.pulling import remote_sessions
+from wasm_kernel.sessions.remote.notices import fetch_notices
+from wasm_kernel.sessions.remote.stored import remote_sessions
 
 VARIABLE = "WASM_KERNEL_REMOTE"
 _PATIENCE = 20.0  # seconds that opening a session waits for the store's first answer
@@ -74,6 +76,7 @@ class RemoteSessions:
         self._seen_hint: str | None = None  # the session that the store named for it; None: not asked yet
         self._written: NotebookHint | None = None
         self._copy: SessionCopy | None = None
+        self._finishing = False
 
     @property
     def objects(self) -> Objects:
@@ -114,11 +117,14 @@ class RemoteSessions:
             self._bring(session_id, lease)
         except SessionElsewhere as e:
             raise ConfigurationError(str(e)) from None
+        except SessionDeleted:
+            return  # as in `_ask`
         except (WasmKernelError, OSError) as e:
             self._tell(_NOT_ASKED.format(address=self.address, why=e))
 
     def _ask(self, session_id: str) -> tuple[str, Lease | None]:
         """The notebook's session, here or there, and its lease; None: it has none yet."""
+        fetch_notices(self.objects, self._root)
         hint = read_hint(self.objects, self._name)
         self._seen_hint = hint.session_id if hint is not None else ""
         if not session_id and hint is not None:
@@ -128,6 +134,8 @@ class RemoteSessions:
                 self._tell(_NAMESAKE.format(address=self.address, session_id=hint.session_id))
         if not session_id:
             return "", None
+        if is_deleted(self.objects, session_id):
+            return "", None  # what is here is gone on with, and whoever keeps its copy is told
         elsewhere = held_elsewhere(self.objects, self._root, session_id)
         if elsewhere is not None:
             told = _OPEN_ELSEWHERE.format(who=elsewhere.who, since=elsewhere.since, session_id=session_id)
@@ -178,7 +186,21 @@ class RemoteSessions:
         except (WasmKernelError, OSError) as e:
             if not local:
                 raise
+            if isinstance(e, SessionDeleted):
+                return
             self._tell(_NOT_ASKED.format(address=self.address, why=e))
+
+    def deleted(self, session_id: str) -> str:
+        """A session was deleted here: delete it from the store, too. How that went, for the end of a sentence."""
+        try:
+            errors = self._in_time(lambda: finish_deletions(self.objects, self._root, [session_id]))
+        except (WasmKernelError, OSError) as e:
+            errors = {session_id: str(e)}
+        if errors:
+            return (
+                f"; it will be deleted from {self.address} when a kernel starts or prunes here ({errors[session_id]})"
+            )
+        return "" if session_id in waiting_deletions(self._root) else f", also from {self.address}"
 
     # ---- while it is open
 
@@ -195,6 +217,12 @@ class RemoteSessions:
         except WasmKernelError as e:  # such as a missing package
             self._tell(_NOT_ASKED.format(address=self.address, why=e))
             return
+        if not self._finishing and waiting_deletions(self._root):
+            self._finishing = True
+            arguments = objects, self._root
+            threading.Thread(
+                target=finish_deletions, args=arguments, name="wasm-kernel-deletes-stored", daemon=True
+            ).start()
         lease = self._leases.pop(session_id, None)
         self._copy = SessionCopy(
             objects, self._root, session_id, lease, self._settings.every, self._tell, self._note_notebook

@@ -51,6 +51,7 @@ class PrunedSession(TypedDict):
             snapshots are deleted too.
         size_bytes: Size of its files.
         snapshot_bytes: What its snapshots added to the store.
+        stored_bytes: What it takes in the object store; 0 without one.
         archive: The name of its file in the archive folder.
         snapshot_id: The snapshot that was taken of it before it was deleted, if that was asked for.
     """
@@ -62,6 +63,7 @@ class PrunedSession(TypedDict):
     age_hours: float | None
     size_bytes: int
     snapshot_bytes: int
+    stored_bytes: int
     notebook: str
     title: str
     archive: str | None
@@ -76,6 +78,7 @@ class PruneTotals(TypedDict):
         removed: How many sessions were deleted, archived ones included.
         reclaimed_bytes: Files and snapshots of all that is deleted, counted beforehand.
         snapshot_bytes_freed: Disk space freed by deleting snapshots, measured; in a dry run, what they had added.
+        stored_bytes_freed: What the deleted sessions took in the object store.
     """
 
     sessions: int
@@ -87,6 +90,7 @@ class PruneTotals(TypedDict):
     errors: int
     snapshots_removed: int
     snapshot_bytes_freed: int
+    stored_bytes_freed: int
 
 
 class PruneReport(TypedDict):
@@ -124,6 +128,7 @@ def joined(one: PruneReport, other: PruneReport) -> PruneReport:
             "errors": a["errors"] + b["errors"],
             "snapshots_removed": a["snapshots_removed"] + b["snapshots_removed"],
             "snapshot_bytes_freed": a["snapshot_bytes_freed"] + b["snapshot_bytes_freed"],
+            "stored_bytes_freed": a["stored_bytes_freed"] + b["stored_bytes_freed"],
         },
         "errors": {**one["errors"], **other["errors"]},
         "live": [*one["live"], *other["live"]],
@@ -147,6 +152,7 @@ def report_of_snapshots(deleted: list[str], errors: dict[str, str], freed_bytes:
             "errors": len(errors),
             "snapshots_removed": len(deleted),
             "snapshot_bytes_freed": freed_bytes,
+            "stored_bytes_freed": 0,
         },
         "errors": errors,
         "live": [],

@@ -21,6 +21,9 @@ class SessionFacts:
         problem: Why it cannot be judged (``no_metadata``, ``corrupted_metadata``, ``foreign_metadata``, ``symlink``,
             ...), or empty.
         stamp: Changes whenever the session is used; empty without metadata.
+        stored_bytes: What its copy in an object store takes.
+        stored_stamp: Changes whenever it is pushed there; empty if it is not there.
+        only_stored: Whether it is there and not on this machine: deleting it frees nothing of this disk.
     """
 
     session_id: str
@@ -29,6 +32,14 @@ class SessionFacts:
     live: bool = False
     problem: str = ""
     stamp: str = ""
+    stored_bytes: int = 0
+    stored_stamp: str = ""
+    only_stored: bool = False
+
+    @property
+    def counted_bytes(self) -> int:
+        """What it takes of ``max_total_bytes``: one that is here and in the store counts once."""
+        return self.stored_bytes if self.only_stored else self.size_bytes
 
 
 @dataclass(frozen=True)
@@ -85,6 +96,7 @@ class Decision:
         size_bytes: Size of its files.
         stamp: Its stamp when this was decided.
         snapshot_bytes: What its snapshots added to the store, if that was counted.
+        stored_bytes, stored_stamp, only_stored: As in `SessionFacts`.
     """
 
     session_id: str
@@ -93,6 +105,15 @@ class Decision:
     size_bytes: int = 0
     stamp: str = ""
     snapshot_bytes: int = 0
+    stored_bytes: int = 0
+    stored_stamp: str = ""
+    only_stored: bool = False
+
+    @classmethod
+    def to_remove(cls, facts: SessionFacts, reason: str, age_hours: float) -> Decision:
+        """Delete it, here and in the store, if it is then what it is now."""
+        stored = facts.stored_bytes, facts.stored_stamp, facts.only_stored
+        return cls(facts.session_id, reason, age_hours, facts.size_bytes, facts.stamp, 0, *stored)
 
 
 @dataclass(frozen=True)
@@ -133,12 +154,13 @@ def plan(
             judged.append(((now - item.updated_at).total_seconds() / 3600, item))
     judged.sort(key=lambda pair: (-pair[0], pair[1].session_id))
     count = len(judged)
-    total = sum(item.size_bytes for _, item in judged)
+    total = sum(item.counted_bytes for _, item in judged)
     free = free_bytes if free_bytes is not None else 0
     limit = len(judged) if max_deletions is None else max_deletions
     for age, item in judged:
-        reason = _reason(policy, age, count, total, free if free_bytes is not None else None)
-        decision = Decision(item.session_id, reason, age, item.size_bytes, item.stamp)
+        frees_disk = free_bytes is not None and not item.only_stored
+        reason = _reason(policy, age, count, total, free if frees_disk else None)
+        decision = Decision.to_remove(item, reason, age)
         if item.live or item.session_id in policy.keep:
             why = "live" if item.live else "kept by the policy"
             result.keep.append(Decision(item.session_id, why if reason else "", age, item.size_bytes))
@@ -148,7 +170,7 @@ def plan(
             result.keep.append(Decision(item.session_id, "max_deletions", age, item.size_bytes))
         else:
             result.remove.append(decision)
-            count, total, free = count - 1, total - item.size_bytes, free + item.size_bytes
+            count, total, free = count - 1, total - item.counted_bytes, free + item.size_bytes
     return result
 
 
@@ -177,7 +199,7 @@ def plan_asked_for(
         elif reason or name not in known or item.stamp != stamp:
             result.keep.append(Decision(name, reason or "changed", age, item.size_bytes))
         else:
-            result.remove.append(Decision(name, "asked for", age, item.size_bytes, stamp))
+            result.remove.append(Decision.to_remove(item, "asked for", age))
     return result
 
 

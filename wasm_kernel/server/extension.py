@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,7 +56,9 @@ class WasmKernelExtension(ExtensionApp):
             self.log.warning("wasm_kernel: %s", said)
         archives = Path(self.archive_folder).expanduser().absolute() if self.archive_folder else None
         startup = str(self.config.get("WasmKernel", {}).get("startup_code") or "")
-        settings = ApiSettings(root, limits, self.idle_timeout_seconds, self.max_live_sandboxes, archives, startup)
+        remote = str(self.config.get("WasmKernel", {}).get("remote") or os.environ.get("WASM_KERNEL_REMOTE", ""))
+        bounds = self.idle_timeout_seconds, self.max_live_sandboxes
+        settings = ApiSettings(root, limits, *bounds, archives, startup, remote)
         self._api = ApiService(settings, self.settings["base_url"], self.log)
         self._api.on_activity = self._note_activity
         self._files = FileService(root, limits, Bounds(self.archive_max_bytes, self.archive_max_files))

@@ -12,10 +12,12 @@ from wasm_kernel.errors import BadSnapshot, DamagedChunk, LeaseLost, RemoteError
 from wasm_kernel.host.remote.objects import Objects, open_objects
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.remote import lease as leases
+from wasm_kernel.sessions.remote.deleting import delete_stored
 from wasm_kernel.sessions.remote.lease import Lease, acquire, holder
-from wasm_kernel.sessions.remote.pulling import Pulled, delete_remote_session, pull_session, remote_sessions
+from wasm_kernel.sessions.remote.pulling import Pulled, pull_session
 from wasm_kernel.sessions.remote.pushing import Pushed, SessionPush
 from wasm_kernel.sessions.remote.states import newest_state
+from wasm_kernel.sessions.remote.stored import remote_sessions
 
 QUIET = SandboxLogger(level="error")
 
@@ -89,7 +91,8 @@ def test_only_what_changed_travels(objects: Objects, nodes: tuple[Path, Path]) -
 def test_what_is_no_longer_used_goes(objects: Objects, nodes: tuple[Path, Path]) -> None:
     here, _ = nodes
     session_id = made(here, "import os")
-    session = SessionPush(objects, here, session_id, acquire(objects, session_id))
+    lease = acquire(objects, session_id)
+    session = SessionPush(objects, here, session_id, lease)
     for _ in range(4):
         ran(here, session_id, "data = os.urandom(8 << 20)")
         session.push()
@@ -97,7 +100,7 @@ def test_what_is_no_longer_used_goes(objects: Objects, nodes: tuple[Path, Path])
     stored = sum(len(objects.read(name)) for name in packs)
     assert stored < 30 << 20, "of 32 MB that were written, 8 are used"
     assert len(objects.names(f"sessions/{session_id}/states/")) == 1
-    assert delete_remote_session(objects, session_id) > 2
+    assert delete_stored(objects, session_id, lease) > 2
     assert remote_sessions(objects) == []
 
 

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from wasm_kernel.kernel import render
 from wasm_kernel.kernel.magics.answers import Answer, Usage, say, table
 from wasm_kernel.kernel.magics.host import Group
 from wasm_kernel.kernel.magics.naming import name_of, one_line
-from wasm_kernel.model.retention import RetentionPolicy
+from wasm_kernel.model.grants import legible
+from wasm_kernel.model.retention import Decision, RetentionPolicy
 from wasm_kernel.model.units import counted, format_age, format_size, parse_duration, parse_size
+
+if TYPE_CHECKING:
+    from wasm_kernel.sessions.housekeeping import HousePlan
+
+_WHERE = {False: "", True: " (in the object store)"}
+
+
+def _size(decision: Decision) -> int:
+    return decision.stored_bytes if decision.only_stored else decision.size_bytes
 
 
 class PruneMagic(Group):
@@ -38,17 +50,21 @@ class PruneMagic(Group):
             max_sessions=options.max_sessions,
             keep=self._here(),
         )
-        planned = await asyncio.to_thread(plan_housekeeping, root, policy)
+        store = self._place.remote.objects if self._place.remote is not None else None
+        planned = await asyncio.to_thread(partial(plan_housekeeping, root, policy, store=store))
         going = planned.sessions.remove
         if options.yes and not options.dry_run:
             if going or planned.forget:
                 lines = [
-                    one_line(d.session_id, name_of(root, d.session_id), d.size_bytes, d.age_hours * 3600) for d in going
+                    one_line(d.session_id, self._name(planned, d), _size(d), d.age_hours * 3600) + _WHERE[d.only_stored]
+                    for d in going
                 ]
                 lines += [
                     f"{d.session_id}, deleted {format_age(d.age_hours * 3600)}: its snapshots" for d in planned.forget
                 ]
                 amount = f"{counted(len(lines), 'session')}, {format_size(planned.reclaimed_bytes)}"
+                if planned.stored_bytes:
+                    amount += f" here, {format_size(planned.stored_bytes)} in the object store"
                 await self._host.require("prune", f"delete {amount}", lines)
             # Do exactly what was asked about, however long the answer took.
             result = await asyncio.to_thread(carry_out, root, planned, self._place.logger)
@@ -59,13 +75,15 @@ class PruneMagic(Group):
         rows = [
             (
                 render.code(d.session_id),
-                name_of(root, d.session_id),
-                format_size(d.size_bytes),
+                self._name(planned, d) + _WHERE[d.only_stored],
+                format_size(_size(d)),
                 format_age(d.age_hours * 3600),
             )
             for d in going
         ]
         freed = format_size(planned.reclaimed_bytes)
+        if planned.stored_bytes:
+            freed += f" here and {format_size(planned.stored_bytes)} in the object store"
         data = {"would_delete": [d.session_id for d in going], "would_reclaim_bytes": planned.reclaimed_bytes}
         if not rows:
             text = "No session would be deleted."
@@ -78,6 +96,14 @@ class PruneMagic(Group):
         header = ("session", "title or notebook", "size", "last used")
         return replace(table(data, header, rows, numbers=(2,), caption=caption), private=True)
 
+    def _name(self, planned: HousePlan, decision: Decision) -> str:
+        """What a person knows a session by; of one in the store, what its metadata there says."""
+        record = planned.found.records.get(decision.session_id) if decision.only_stored else None
+        if record is None:
+            return name_of(self._place.root, decision.session_id)
+        title, notebook = (str(record.extra.get(name) or "") for name in ("title", "notebook"))
+        return legible(title[:200] or Path(notebook[:4096]).name)
+
     def at_start(self, wanted: dict[str, Any]) -> None:
         """Prune as the configuration says. Runs on a thread, and never fails the kernel."""
         from wasm_kernel.sessions.housekeeping import prune_sessions
@@ -89,6 +115,7 @@ class PruneMagic(Group):
                 max_total_bytes=parse_size(str(wanted["max_total"])) if "max_total" in wanted else None,
                 keep=self._here(),
             )
-            prune_sessions(0, self._place.root, logger=self._place.logger, policy=policy)
+            store = self._place.remote.objects if self._place.remote is not None else None
+            prune_sessions(0, self._place.root, logger=self._place.logger, policy=policy, store=store)
         except Exception:
             self._host.log.exception("the prune at the start failed")

@@ -299,7 +299,9 @@ class SessionMagics(Group):
             if session_id == current:
                 await self._host.current.move(self._place.move_to_new)
             await asyncio.to_thread(delete_session_workspace, session_id, root, self._place.logger)
-            return say(f"Session {session_id} and its files are deleted.", session_id)
+            remote = self._place.remote
+            also = await asyncio.to_thread(remote.deleted, session_id) if remote is not None else ""
+            return say(f"Session {session_id} and its files are deleted{also}.", session_id)
 
         return Answer(afterwards=delete) if session_id == current else await delete()
 

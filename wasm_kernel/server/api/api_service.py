@@ -35,6 +35,7 @@ class ApiSettings:
         max_live: The most sandboxes in memory.
         archives: Where a prune may archive sessions; None: nowhere.
         startup_code: Python run in every fresh guest, before its first task.
+        remote: The object store that kernels push sessions to: prunes delete there, too. Empty: none.
     """
 
     root: Path
@@ -43,6 +44,7 @@ class ApiSettings:
     max_live: int
     archives: Path | None
     startup_code: str = ""
+    remote: str = ""
 
 
 class ApiService:
@@ -98,7 +100,7 @@ class ApiService:
                     refused=limits.problem,
                 )
                 pool.on_activity = self.on_activity
-                self._verbs = Sandboxes(pool), WorkspaceVerbs(pool, settings.archives)
+                self._verbs = Sandboxes(pool), WorkspaceVerbs(pool, settings.archives, settings.remote)
         return self._verbs
 
     async def close(self) -> None:

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from wasm_kernel.host.disk import tombstones
+from wasm_kernel.host.remote.objects import open_objects
 from wasm_kernel.model.prune_report import PruneReport, PruneRequest, SnapshotBounds
 from wasm_kernel.model.retention import RetentionPolicy
 from wasm_kernel.model.snapshot_retention import SnapshotRetention
@@ -20,8 +21,13 @@ from wasm_kernel.sessions.recorder import snapshot_store
 _LOGGER = SandboxLogger(level="error")
 
 
-def prune(root: Path, wanted: PruneRequest, archive_folder: Path | None, *, dry_run: bool) -> PruneReport:
-    """Prune by the fields of a request; return what was deleted, or would be."""
+def prune(
+    root: Path, wanted: PruneRequest, archive_folder: Path | None, remote: str = "", *, dry_run: bool
+) -> PruneReport:
+    """Prune by the fields of a request; return what was deleted, or would be.
+
+    ``remote``: the object store that sessions are pushed to.
+    """
     archive = wanted["archive"]
     if archive and archive_folder is None:
         raise Problem(
@@ -43,6 +49,7 @@ def prune(root: Path, wanted: PruneRequest, archive_folder: Path | None, *, dry_
         max_deletions=wanted.get("max_deletions"),
         archive_to=archive_folder if archive else None,
         snapshot=wanted.get("snapshot", False),
+        store=open_objects(remote) if remote else None,
     )
     return report(planned, foreseen(planned) if dry_run else carry_out(root, planned, _LOGGER))
 

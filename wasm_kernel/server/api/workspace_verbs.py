@@ -19,8 +19,8 @@ from wasm_kernel.sessions.snapshots import get_snapshot
 class WorkspaceVerbs:
     """The API's verbs for a whole workspace. Used on the event loop; blocking work goes to the pool's threads."""
 
-    def __init__(self, pool: Pool, archives: Path | None) -> None:
-        self._pool, self._archives = pool, archives
+    def __init__(self, pool: Pool, archives: Path | None, remote: str = "") -> None:
+        self._pool, self._archives, self._remote = pool, archives, remote
 
     async def sandboxes(self, query: Mapping[str, Any]) -> dict[str, Any]:
         """A page of them."""
@@ -46,7 +46,8 @@ class WorkspaceVerbs:
 
     async def prune(self, wanted: PruneRequest, *, dry_run: bool) -> PruneReport:
         """Delete sessions and snapshots by a policy, or say what would be deleted."""
-        return await self._pool.in_thread(upkeep.prune, self._pool.root, wanted, self._archives, dry_run=dry_run)
+        where = self._pool.root, wanted, self._archives, self._remote
+        return await self._pool.in_thread(upkeep.prune, *where, dry_run=dry_run)
 
     async def usage(self) -> dict[str, int]:
         """The totals of the workspace."""

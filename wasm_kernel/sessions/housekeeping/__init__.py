@@ -10,6 +10,7 @@ what was decided, and nothing else, however much later; `results` reports what w
 * A session in use is kept, with its snapshots, which undo needs. So is one that was used after the decision, which
   shows in its stamp.
 * Records of deleted sessions (tombstones), and their snapshots, are deleted when they reach the age limit of sessions.
+* With an object store, what is here and what is there are judged and deleted together: `with_store`.
 * Reclaimed space is counted before anything is deleted, files and snapshots, so that a dry run says the same.
 """
 
@@ -29,15 +30,18 @@ from wasm_kernel.sessions.housekeeping.pruning import (
     prune_snapshots,
 )
 from wasm_kernel.sessions.housekeeping.results import PruneResult, foreseen, report
+from wasm_kernel.sessions.housekeeping.with_store import InStore, look
 
 __all__ = [
     "ArchiveResult",
     "HousePlan",
+    "InStore",
     "PruneResult",
     "SnapshotPrune",
     "archive_sessions",
     "carry_out",
     "foreseen",
+    "look",
     "plan_housekeeping",
     "plan_prune",
     "plan_removal",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from wasm_kernel.sessions.archive import sweep_parts, write_archive
 from wasm_kernel.sessions.deletion import MOST_REMEMBERED, remembered, save_and_remove
 from wasm_kernel.sessions.housekeeping.planning import HousePlan
 from wasm_kernel.sessions.housekeeping.results import PruneResult, kept
+from wasm_kernel.sessions.housekeeping.with_store import StoreRemoval
 from wasm_kernel.sessions.inventory import stamp_of
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.recorder import snapshot_store
@@ -40,6 +42,13 @@ def carry_out(
     on_progress: OnProgress | None = None,
 ) -> PruneResult:
     """Carry out a plan, sparing sessions in use or used since, and sweep leftovers. What fails is reported."""
+    wanted = planned.sessions.remove
+    stored = StoreRemoval(planned.store, root, logger) if planned.store is not None else None
+    if stored is not None:
+        taken = stored.take(wanted, bring=planned.archive_to is not None or planned.snapshot)
+        if planned.archive_to is None and not planned.snapshot:
+            taken = [d for d in taken if not d.only_stored]
+        planned = replace(planned, sessions=replace(planned.sessions, remove=taken))
     work = _Removal(root, planned, logger, on_progress)
     forgotten: list[Decision] = []
     try:
@@ -55,9 +64,11 @@ def carry_out(
                 work.delete(place, workers)
     except OSError as e:  # such as a root, or a gate, that may not be written
         work.fail_the_rest(e)
+    if stored is not None:
+        _delete_from_store(stored, wanted, planned, work)
     removal.sweep_temporaries(planned.found.temporaries)
     thinned = _thin_out(root, planned.snapshots, work, logger)
-    gone = [d for d in planned.sessions.remove if d.session_id in work.done]
+    gone = [d for d in wanted if d.session_id in work.done]
     reclaimed = sum(d.size_bytes + d.snapshot_bytes for d in (*gone, *forgotten))
     return PruneResult(
         deleted_sessions=[d.session_id for d in gone],
@@ -71,7 +82,20 @@ def carry_out(
         forgotten_sessions=[d.session_id for d in forgotten],
         deleted_snapshots=[s.snapshot_id for s in thinned],
         snapshot_bytes_freed=give_space_back(root, wait=_PATIENCE if gone or forgotten or thinned else 0.0),
+        stored_bytes_freed=stored.freed_bytes if stored is not None else 0,
     )
+
+
+def _delete_from_store(stored: StoreRemoval, wanted: list[Decision], planned: HousePlan, work: _Removal) -> None:
+    """What was deleted here goes from the store, and what was only there; ``work`` records the result."""
+    here = {d.session_id for d in planned.sessions.remove}
+    refused = {*stored.live, *stored.changed, *stored.errors}
+    work.done.update(d.session_id for d in wanted if d.only_stored and d.session_id not in here | refused)
+    stored.finish(wanted, work.done)
+    stored.sweep()
+    work.live.extend(stored.live)
+    work.changed.extend(stored.changed)
+    work.errors.update(stored.errors)
 
 
 class _Around:

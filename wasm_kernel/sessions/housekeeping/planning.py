@@ -10,11 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from wasm_kernel.host.disk import locks, tombstones
+from wasm_kernel.host.remote.objects import Objects
 from wasm_kernel.host.store import memory_files
 from wasm_kernel.model.records import BadRecord, is_uuid, parse_time
 from wasm_kernel.model.retention import Decision, Plan, RetentionPolicy, plan, plan_asked_for
 from wasm_kernel.model.snapshot_retention import SnapshotRetention, plan_snapshots
 from wasm_kernel.model.snapshots import Snapshot
+from wasm_kernel.sessions.housekeeping.with_store import InStore, look, with_deleted_here, with_names
 from wasm_kernel.sessions.inventory import Survey, survey
 from wasm_kernel.sessions.recorder import snapshot_store
 from wasm_kernel.sessions.snapshots import added_bytes, has_store, list_snapshots
@@ -31,6 +33,7 @@ class HousePlan:
         archive_to: The folder to write each session to before it is deleted; None: do not.
         snapshot: Whether each session leaves a last snapshot. Then its other snapshots stay, too.
         found: What was there when this was decided.
+        store: The object store that sessions are deleted from, too, and what was in it; None: none.
     """
 
     sessions: Plan = field(default_factory=Plan)
@@ -39,6 +42,7 @@ class HousePlan:
     archive_to: Path | None = None
     snapshot: bool = False
     found: Survey = field(default_factory=Survey)
+    store: InStore | None = None
 
     def archive_of(self, session_id: str) -> Path | None:
         """The file that a session is written to before it is deleted."""
@@ -48,6 +52,11 @@ class HousePlan:
     def reclaimed_bytes(self) -> int:
         """Size of all files and snapshots to be deleted."""
         return sum(d.size_bytes for d in self.sessions.remove) + self.snapshot_bytes
+
+    @property
+    def stored_bytes(self) -> int:
+        """What the copies of sessions to be deleted take in the object store."""
+        return sum(d.stored_bytes for d in self.sessions.remove if d.stored_stamp)
 
     @property
     def snapshot_bytes(self) -> int:
@@ -66,6 +75,7 @@ def plan_housekeeping(
     max_deletions: int | None = None,
     archive_to: Path | str | None = None,
     snapshot: bool = False,
+    store: Objects | None = None,
 ) -> HousePlan:
     """What housekeeping by a policy would do now.
 
@@ -78,11 +88,16 @@ def plan_housekeeping(
         max_deletions: Delete at most this many by the policy.
         archive_to: Where to write each session before it is deleted.
         snapshot: Whether each deleted session leaves a last snapshot.
+        store: The object store of these sessions; None: only this machine's disk is looked at.
     """
-    found = survey(root, named=bool(stamps))
+    found, in_store = survey(root, named=bool(stamps)), None
+    if store is not None:
+        found, in_store = look(store, root, found)
     decided = plan_prune(root, policy, max_deletions=max_deletions, found=found)
     if stamps:
         decided = plan_asked_for(decided, found.sessions, stamps, policy.keep, datetime.now(UTC))
+    if in_store is not None:
+        decided = with_deleted_here(decided, in_store, policy.keep)
     forget = _long_deleted(root, policy)
     if only is not None:
         chosen = set(only)
@@ -91,6 +106,8 @@ def plan_housekeeping(
     going = {d.session_id for d in (*decided.remove, *forget)}
     added = added_bytes(root, {d.session_id for d in forget} if snapshot else going)
     decided = replace(decided, remove=[_with_snapshots(d, added) for d in decided.remove])
+    if in_store is not None:
+        found = with_names(found, in_store, decided.remove)
     return HousePlan(
         decided,
         [_with_snapshots(d, added) for d in forget],
@@ -98,6 +115,7 @@ def plan_housekeeping(
         Path(archive_to).absolute() if archive_to is not None else None,
         snapshot,
         found,
+        in_store,
     )
 
 
@@ -108,6 +126,7 @@ def plan_removal(
     *,
     snapshots: SnapshotRetention | None = None,
     snapshot: bool = False,
+    store: InStore | None = None,
 ) -> HousePlan:
     """A plan for what was decided about sessions elsewhere, and nothing else. Does not look into any session.
 
@@ -120,6 +139,7 @@ def plan_removal(
         snapshots=_doomed(root, snapshots, but=going, going_bytes=sum(added.values())) if snapshots is not None else [],
         archive_to=Path(archive_to).absolute() if archive_to is not None else None,
         snapshot=snapshot,
+        store=store,
     )
 
 

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wasm_kernel.host.remote.objects import Objects
 from wasm_kernel.model.retention import RetentionPolicy
 from wasm_kernel.model.snapshot_retention import SnapshotRetention
 from wasm_kernel.sessions.housekeeping.carrying_out import carry_out
@@ -28,6 +29,7 @@ def prune_sessions(
     max_deletions: int | None = None,
     workers: int = 4,
     snapshot: bool = False,
+    store: Objects | None = None,
 ) -> PruneResult:
     """Delete sessions that have not been used for a while, or that exceed another bound of a `RetentionPolicy`.
 
@@ -35,7 +37,8 @@ def prune_sessions(
     failure is reported and the rest continues. A dry run reports exactly what the real one would do. A ``policy``
     replaces ``older_than_hours``; one without bounds deletes no session, but leftovers of killed processes are swept.
     With ``snapshot``, each session leaves a last snapshot (``last_snapshots``) from which a new one can be made; one of
-    which none can be taken is kept, and ``errors`` says why.
+    which none can be taken is kept, and ``errors`` says why. ``store``: the object store that sessions are pushed to
+    (`open_objects`), where they are deleted, too; None: only this machine's disk is looked at.
     """
     logger = logger or SandboxLogger()
     root = existing_root(workspace_root)
@@ -44,7 +47,7 @@ def prune_sessions(
     logger.info(
         "session.prune.started", threshold=policy.max_age_hours, workspace_root=str(root), dry_run=dry_run
     )  # fmt: skip
-    planned = plan_housekeeping(root, policy, max_deletions=max_deletions, snapshot=snapshot)
+    planned = plan_housekeeping(root, policy, max_deletions=max_deletions, snapshot=snapshot, store=store)
     for item in planned.sessions.skip:
         logger.warning("session.prune.skipped", session_id=item.session_id, reason=item.reason)
     for item in planned.sessions.remove:

@@ -27,6 +27,7 @@ class PruneResult:
         forgotten_sessions: Ids of sessions deleted earlier whose records are deleted now.
         deleted_snapshots: Ids of deleted snapshots of sessions that were kept.
         snapshot_bytes_freed: Disk space freed by deleting snapshots, measured; in a dry run, what they had added.
+        stored_bytes_freed: What deleted sessions took in the object store.
         last_snapshots: The snapshot that was taken of a session before it was deleted, by the session's id.
     """
 
@@ -42,10 +43,13 @@ class PruneResult:
     deleted_snapshots: list[str] = field(default_factory=list)
     snapshot_bytes_freed: int = 0
     last_snapshots: dict[str, str] = field(default_factory=dict)
+    stored_bytes_freed: int = 0
 
     def __str__(self) -> str:
         verb = "Would delete" if self.dry_run else "Deleted"
         parts = [f"{verb} {counted(len(self.deleted_sessions), 'session')}, {format_size(self.reclaimed_bytes)}"]
+        if self.stored_bytes_freed:
+            parts.append(f"{format_size(self.stored_bytes_freed)} in the object store")
         parts.append(f"{len(self.skipped_sessions)} skipped")
         if self.live_sessions:
             parts.append(f"{len(self.live_sessions)} in use")
@@ -68,6 +72,7 @@ def foreseen(planned: HousePlan) -> PruneResult:
         forgotten_sessions=[d.session_id for d in planned.forget],
         deleted_snapshots=[s.snapshot_id for s in planned.snapshots],
         snapshot_bytes_freed=planned.snapshot_bytes,
+        stored_bytes_freed=planned.stored_bytes,
     )
 
 
@@ -107,6 +112,7 @@ def report(planned: HousePlan, result: PruneResult) -> PruneReport:
             "errors": len(result.errors),
             "snapshots_removed": len(result.deleted_snapshots),
             "snapshot_bytes_freed": result.snapshot_bytes_freed,
+            "stored_bytes_freed": result.stored_bytes_freed,
         },
         "errors": result.errors,
         "live": result.live_sessions,
@@ -127,6 +133,7 @@ def _in_report(planned: HousePlan, decision: Decision, action: Action) -> Pruned
         "age_hours": round(decision.age_hours, 3) if action != "skip" else None,
         "size_bytes": decision.size_bytes,
         "snapshot_bytes": decision.snapshot_bytes,
+        "stored_bytes": decision.stored_bytes,
         "notebook": str(extra.get("notebook") or "")[:4096],
         "title": str(extra.get("title") or "")[:200],
         "archive": path.name if path is not None else None,

@@ -5,6 +5,7 @@
     sessions/<id>/leases/<token>.over     written when it is given back
     sessions/<id>/states/<token>-<n>      a whole state: manifest of a snapshot, metadata, names of packs
     sessions/<id>/packs/<hash>            chunks, many in each
+    sessions/<id>/leases/deleted          the session was deleted: nobody gets a lease (`deleting`)
     notebooks/<hash>                      which session a notebook has: a hint
 
 Objects are written once. A state is written after all that it names, so an interrupted push leaves the one before; the

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from wasm_kernel.errors import LeaseLost, RemoteError, SessionElsewhere
+from wasm_kernel.errors import LeaseLost, RemoteError, SessionDeleted, SessionElsewhere
 from wasm_kernel.host.remote.objects import Objects
 from wasm_kernel.model.grants import legible
 from wasm_kernel.model.records import format_time
@@ -31,6 +31,7 @@ class Holder:
     since: str
     over: bool
     node: str = ""  # what `synced.node_of` said there
+    deleted: bool = False  # then ``who`` did that
 
 
 class Lease:
@@ -45,8 +46,10 @@ class Lease:
         return f"{self.token:0{_DIGITS}d}"
 
     def check(self) -> None:
-        """`LeaseLost` if somebody has taken over."""
+        """`LeaseLost` if somebody has taken over, `SessionDeleted` if the session was deleted."""
         found = holder(self._objects, self._session_id)
+        if found is not None and found.deleted:
+            raise _gone(self._objects, self._session_id, found)
         if found is None or found.token != self.token:
             who = f"{found.who} has taken it over at {found.since}" if found is not None else "it was deleted there"
             raise LeaseLost(f"session {self._session_id} is no longer pushed from here: {who}")
@@ -81,41 +84,76 @@ def holder(objects: Objects, session_id: str) -> Holder | None:
     """Who had the session last; None: nobody yet."""
     names = objects.names(f"sessions/{session_id}/leases/")
     tokens = [int(last) for name in names if (last := name.rpartition("/")[2]).isdecimal()]
-    if not tokens:
+    deleted = mark_of(session_id) in names
+    if not tokens and not deleted:
         return None
-    token = max(tokens)
+    token = max(tokens, default=0)
     try:
-        said = json.loads(objects.read(_name(session_id, token))[:_MOST_SAID])
+        said = json.loads(objects.read(mark_of(session_id) if deleted else _name(session_id, token))[:_MOST_SAID])
         who, since = legible(str(said["who"]), 200), legible(str(said["since"]), 40)
         node = str(said.get("node", ""))
     except (ValueError, KeyError, TypeError, AttributeError):
         who, since, node = "somebody", "an unknown time", ""
-    return Holder(token, who, since, f"{_name(session_id, token)}.over" in names, node)
+    return Holder(token, who, since, f"{_name(session_id, token)}.over" in names, node, deleted)
+
+
+def mark_of(session_id: str) -> str:
+    """The object that says that a session was deleted. While it is there, nobody gets a lease."""
+    return f"sessions/{session_id}/leases/deleted"
 
 
 def acquire(objects: Objects, session_id: str, *, take_over: bool = False, node: str = "") -> Lease:
     """The lease of a session that nobody has, or whose holder is gone; with ``take_over`` in any case.
 
     ``node``: this machine's disk, if nobody here has the session open. A holder there is gone: it was killed.
-    `SessionElsewhere` says who has it.
+    `SessionElsewhere` says who has it, `SessionDeleted` that it was deleted.
     """
     before = holder(objects, session_id)
+    if before is not None and before.deleted:
+        raise _gone(objects, session_id, before)
     if before is not None and not take_over and is_held(objects, session_id, before, node):
         raise SessionElsewhere(
             f"session {session_id} is open at {before.who} since {before.since}; close it there, or take it over"
         )
     token = before.token + 1 if before is not None else 1
-    me = {"who": f"{platform.node()}, process {os.getpid()}", "since": format_time(datetime.now(UTC)), "node": node}
-    if not objects.create(_name(session_id, token), json.dumps(me).encode()):
+    if not objects.create(_name(session_id, token), me(node)):
         raise SessionElsewhere(f"session {session_id} was just opened elsewhere; try again")
+    # Whoever deletes it makes a mark, then looks for leases; so one of us two sees the other.
+    after = holder(objects, session_id)
+    if after is not None and after.deleted:
+        objects.delete([_name(session_id, token)])
+        raise _gone(objects, session_id, after)
     lease = Lease(objects, session_id, token)
     lease.beat()
     return lease
 
 
+def is_deleted(objects: Objects, session_id: str) -> bool:
+    """Whether a session was deleted from the store."""
+    found = holder(objects, session_id)
+    return found is not None and found.deleted
+
+
+def raise_if_deleted(objects: Objects, session_id: str) -> None:
+    """`SessionDeleted` if it was."""
+    found = holder(objects, session_id)
+    if found is not None and found.deleted:
+        raise _gone(objects, session_id, found)
+
+
+def me(node: str = "") -> bytes:
+    """Who does something now, for people on other machines."""
+    who = f"{platform.node()}, process {os.getpid()}"
+    return json.dumps({"who": who, "since": format_time(datetime.now(UTC)), "node": node}).encode()
+
+
+def _gone(objects: Objects, session_id: str, found: Holder) -> SessionDeleted:
+    return SessionDeleted(f"session {session_id} was deleted in {objects.address} by {found.who} at {found.since}")
+
+
 def is_held(objects: Objects, session_id: str, found: Holder, node: str = "") -> bool:
     """Whether a holder still has the session. ``node``: as for `acquire`."""
-    if found.over or (node and found.node == node):
+    if found.over or found.deleted or (node and found.node == node):
         return False
     return not _is_stale(objects, session_id, found.token)
 
@@ -127,10 +165,20 @@ def _is_stale(objects: Objects, session_id: str, token: int) -> bool:
         last = objects.modified(f"{name}.beat")
     except KeyError:
         last = objects.modified(name)
-    probe = f"sessions/{session_id}/leases/probe-{os.getpid()}"
+    return is_silent(last, store_time(objects, f"sessions/{session_id}/leases/"))
+
+
+def is_silent(last: float, now: float) -> bool:
+    """Whether a holder that said something last at that time has lost its lease."""
+    return now - last > _STALE_AFTER
+
+
+def store_time(objects: Objects, prefix: str) -> float:
+    """What the store's clock says: an object is written, and deleted again."""
+    probe = f"{prefix}probe-{os.getpid()}-{threading.get_ident()}"
     objects.write(probe, b"")
     try:
-        return objects.modified(probe) - last > _STALE_AFTER
+        return objects.modified(probe)
     finally:
         objects.delete([probe])
 

@@ -6,18 +6,19 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from wasm_kernel.errors import BadSnapshot, ConfigurationError, DamagedChunk
+from wasm_kernel.errors import BadSnapshot, DamagedChunk
 from wasm_kernel.host.disk.locks import lock_session
 from wasm_kernel.host.files.saved_tree import SavedTree
 from wasm_kernel.host.remote.chunk_packs import RemotePack
 from wasm_kernel.host.remote.objects import Objects
 from wasm_kernel.host.store.chunks import ZERO, ChunkStore, Transaction
-from wasm_kernel.model.records import BadRecord, check_session_id, is_session_id, parse_record
+from wasm_kernel.model.records import BadRecord, check_session_id, parse_record
 from wasm_kernel.model.snapshots import Manifest, chunks_of
 from wasm_kernel.sessions import catalog
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.piece_reader import PieceReader
 from wasm_kernel.sessions.recorder import snapshot_store
+from wasm_kernel.sessions.remote.lease import raise_if_deleted
 from wasm_kernel.sessions.remote.states import RemoteState, newest_state, states
 from wasm_kernel.sessions.remote.synced import Synced, read_synced, write_synced
 from wasm_kernel.sessions.snapshot_commit import commit_snapshot
@@ -40,6 +41,7 @@ def pull_session(objects: Objects, root: Path, session_id: str, logger: SandboxL
     What the local disk has already does not travel. A local state that is another one stays as a snapshot.
     """
     check_session_id(session_id)
+    raise_if_deleted(objects, session_id)
     for last in (False, False, True):
         state = newest_state(objects, session_id)
         if state is None:
@@ -105,20 +107,3 @@ def _make(
             SavedTree("app", folder).restore(files, PieceReader(store, files), sync=False)
     finally:
         lock.release()
-
-
-def remote_sessions(objects: Objects) -> list[str]:
-    """The ids of all sessions in a store."""
-    return [name for name in objects.folders("sessions/") if is_session_id(name)]
-
-
-def delete_remote_session(objects: Objects, session_id: str) -> int:
-    """Delete a session from a store; how many objects that were. `ConfigurationError` if there is none."""
-    check_session_id(session_id)
-    names = objects.names(f"sessions/{session_id}/")
-    if not names:
-        raise ConfigurationError(f"there is no session {session_id} in {objects.address}")
-    order = ("/states/", "/packs/", "/leases/")  # a state never names what is gone
-    for part in order:
-        objects.delete(name for name in names if part in name)
-    return len(names)

@@ -37,12 +37,16 @@ class SessionPush:
 
     def __init__(self, objects: Objects, root: Path, session_id: str, lease: Lease) -> None:
         self._objects, self._root, self._session_id, self._lease = objects, root, session_id, lease
-        self._number = 0
+        self._number, self._heals = 0, False
         self._last = newest_state(objects, session_id)
         self._packs: dict[str, dict[bytes, int]] = {}  # what is in each that the last state names, and its length
         if self._last is not None:
             for name in self._last.packs:
-                places = RemotePack(objects, self._pack_name(name)).places
+                try:
+                    places = RemotePack(objects, self._pack_name(name)).places
+                except DamagedChunk:  # then what it held is sent again, if this machine has it
+                    self._heals = True
+                    continue
                 self._packs[name] = {chunk: length for chunk, (_, length) in places.items()}
             # Under our token: what its last holder may still push does not count any more.
             known = read_synced(root, session_id)
@@ -67,10 +71,12 @@ class SessionPush:
                 head = store.manifest_head(self._session_id, newest.snapshot_id)
                 body = store.read_manifest(self._session_id, newest.snapshot_id)
             record = (self._root / self._session_id / METADATA_NAME).read_bytes()
-            if self._last is not None and (self._last.head, self._last.record) == (head, record):
+            same = self._last is not None and (self._last.head, self._last.record) == (head, record)
+            if same and not self._heals:
                 return Pushed(newest.snapshot_id)
             sent = self._send_chunks(store, {name for name in chunks_of(body) if name != ZERO})
         size = self._write_state(RemoteState("", head, body, record, tuple(self._packs)), newest.snapshot_id)
+        self._heals = False
         self._tidy()
         return Pushed(newest.snapshot_id, size + sum(sent), 1 + len(sent))
 

@@ -54,10 +54,13 @@ class RemoteState:
 
 def states(objects: Objects, session_id: str) -> list[str]:
     """The names of a session's states, the newest last."""
-    return [name for name in objects.names(f"sessions/{session_id}/states/") if _is_ours(name)]
+    return [name for name in objects.names(f"sessions/{session_id}/states/") if is_state(name)]
 
 
-def _is_ours(name: str) -> bool:
+def is_state(name: str) -> bool:
+    """Whether this is the name of a state."""
+    if "/states/" not in name:
+        return False
     token, _, number = name.rpartition("/")[2].partition("-")
     return token.isdecimal() and number.isdecimal()
 

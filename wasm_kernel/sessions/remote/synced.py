@@ -48,6 +48,21 @@ def write_synced(root: Path, session_id: str, synced: Synced) -> None:
     write_file(path, json.dumps(asdict(synced)).encode())
 
 
+def forget_synced(root: Path, session_id: str) -> None:
+    """This machine and the store have nothing in common any more."""
+    with contextlib.suppress(OSError):
+        _path(root, session_id).unlink()
+
+
+def synced_sessions(root: Path) -> list[str]:
+    """Every session that this machine once had in common with the store, also those that are gone."""
+    try:
+        names = sorted(path.name for path in (root / STATE_FOLDER / _FOLDER).iterdir())
+    except OSError:
+        return []
+    return [name.removesuffix(".json") for name in names if name.endswith(".json")]
+
+
 def node_of(root: Path) -> str:
     """A name for the disk that these sessions are on, made once: other machines have others."""
     path = root / STATE_FOLDER / _FOLDER / "node"

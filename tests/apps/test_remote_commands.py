@@ -68,7 +68,7 @@ def test_prune_and_delete_know_the_store(
     assert main.json("prune", "--older-than", "0s", "--dry-run", "--only-here")["totals"]["stored_bytes_freed"] == 0
 
     code, out, _ = main("sessions", "delete", far[:8], "--yes")
-    assert code == 0 and re.search(r"Deleted 1 session, 0 bytes here, .* in the store", out)
+    assert code == 0 and re.search(r"Deleted 1 session, 0 B here, .* in the store", out)
     done = main.json("prune", "--older-than", "0s", "--yes", "--only-here")
     assert {s["session_id"] for s in done["sessions"] if s["done"]} == {here, pushed}
     assert [one["session_id"] for one in main.json("remote", "list")] == [pushed], "it was asked to leave it there"

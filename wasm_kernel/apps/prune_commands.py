@@ -41,6 +41,7 @@ from wasm_kernel.sessions.housekeeping import (
     report,
 )
 from wasm_kernel.sessions.inventory import Survey, survey
+from wasm_kernel.sessions.remote.synced import forget_synced
 
 _REASONS = {
     "max_age_hours": "unused for too long",
@@ -101,8 +102,6 @@ def _alone_if_it_fails() -> Iterator[None]:
 def _done(root: Path, planned: HousePlan, result: PruneResult, options: argparse.Namespace) -> PruneResult:
     """What was carried out. With --only-here it is not a deletion that the store has yet to be told of."""
     if options.only_here:
-        from wasm_kernel.sessions.remote.synced import forget_synced
-
         for decision in planned.sessions.remove:
             if decision.session_id in result.deleted_sessions:
                 forget_synced(root, decision.session_id)

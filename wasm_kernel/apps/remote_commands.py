@@ -187,8 +187,8 @@ def _each(
         try:
             done[session_id] = work(session_id)
         except (WasmKernelError, OSError) as e:
-            said = plainly(e)
-            complain(said if session_id in said else f"session {session_id}: {said}", FAILED)
+            text = plainly(e)
+            complain(text if session_id in text else f"session {session_id}: {text}", FAILED)
             continue
         if not options.json:
             print(f"{session_id}  {said(done[session_id])}")

@@ -345,6 +345,7 @@ def test_what_interrupted_pushes_left_is_collected_but_nothing_that_is_used(
     assert objects.names("sessions/") == before, "somebody may be writing it"
     monkeypatch.setattr(stored_module, "_UNFINISHED", -stored_module._UNFINISHED)
     held = acquire(objects, session_id, node="another disk")
+    monkeypatch.setattr(leases, "_STALE_AFTER", -1000.0)  # it said nothing for long, and may only be asleep
     prune(objects, there, RetentionPolicy())
     assert stray in objects.names("sessions/") and never not in objects.names("sessions/")
     held.give_back()

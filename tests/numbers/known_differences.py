@@ -12,6 +12,10 @@ NARROW: dict[str, tuple[str, ...]] = {
     "Positions are np.intp, which has 32 bits in a 32-bit address space: compiled callers take nothing else.": (
         "np.ix_(flags)[0]",
     ),
+    "Called by map or functools.partial, numpy cannot see that people's code asks.": (
+        "list(map(np.argsort, [small]))",
+        "functools.partial(np.argsort)(small)",
+    ),
     "numpy's loops for strings write lengths and places as np.intp.": (
         "np.char.str_len(words)",
         "np.strings.str_len(words)",

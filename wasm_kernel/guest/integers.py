@@ -38,6 +38,22 @@ _RETURNS = {
     "unravel_index": _ANYTHING,
     "where": _TUPLES,
 }
+# Those of np.ma, also as methods, np.matrix and np.char.chararray, which are written in Python.
+_MASKED = ("argmax", "argmin", "argsort", "count", "nonzero")
+_PLACES_IN_TEXT = ("find", "rfind", "index", "rindex", "count")
+# Those of pandas' arrays, indexes and series, as methods.
+_PANDAS = {
+    "argsort": _ANYTHING,
+    "factorize": 0b1,
+    "get_indexer": _ANYTHING,
+    "get_indexer_for": _ANYTHING,
+    "get_indexer_non_unique": _ANYTHING,
+    "get_locs": _ANYTHING,
+    "indexer_at_time": _ANYTHING,
+    "indexer_between_time": _ANYTHING,
+    "searchsorted": _ANYTHING,
+    "sortlevel": 0b10,
+}
 
 
 def install(after_import):
@@ -45,6 +61,7 @@ def install(after_import):
     after_import("numpy._core._type_aliases", _names)
     after_import("numpy._core.strings", _strings)
     after_import("numpy", _positions)
+    after_import("numpy.ma", _masked)
     after_import("numpy.lib._arraypad_impl", _pad)
     after_import("numpy.random._generator", _choice)
     after_import("pandas.core.algorithms", _differences)
@@ -70,11 +87,26 @@ def _positions(module):
         for name in path.split("."):
             place = getattr(place, name)
         vars(place)["return"] = which
-    for name in ("find", "rfind", "index", "rindex", "count"):
+    for name in _PLACES_IN_TEXT:
         wide = _for_people(getattr(module.strings, name))
         setattr(module.strings, name, wide)
         setattr(module.char, name, wide)
-    module.mask_indices = _for_people(module.mask_indices)
+    _widen(module, "mask_indices")
+    _widen(module.char.chararray, *_PLACES_IN_TEXT, "argsort")
+    _widen(module.matrix, "argmax", "argmin")
+
+
+def _masked(module):
+    """np.ma counts in np.intp, and its functions find positions by methods, which are a library's calls."""
+    _widen(module, *_MASKED, "flatnotmasked_edges", "notmasked_edges")
+    _widen(module, "where", which=_TUPLES)
+    _widen(module, "unique", which=0b110)
+    _widen(module.MaskedArray, *_MASKED, "argpartition")
+
+
+def _widen(place, *names, which=_ANYTHING):
+    for name in names:
+        setattr(place, name, _for_people(getattr(place, name), which))
 
 
 def _strings(module):
@@ -157,7 +189,7 @@ def _for_people(function, which=_ANYTHING):
     def call(*args, **kwargs):
         __tracebackhide__ = True
         result = function(*args, **kwargs)
-        if not _is_for_people(sys._getframe(1).f_globals):
+        if not _is_for_people(sys._getframe(1)):
             return result
         if isinstance(result, tuple):
             return tuple(_wide(item) if which >> k & 1 else item for k, item in enumerate(result))
@@ -166,7 +198,10 @@ def _for_people(function, which=_ANYTHING):
     return call
 
 
-def _is_for_people(caller):
+def _is_for_people(frame):
+    while frame.f_globals.get("__name__") == "numpy._core.fromnumeric":  # np.argsort(series) calls series.argsort()
+        frame = frame.f_back
+    caller = frame.f_globals
     return caller.get("__name__", "__main__") == "__main__" or str(caller.get("__file__")).startswith("/app")
 
 
@@ -175,20 +210,19 @@ def _wide(value):
 
 
 def _pandas(module):
-    for kind in (module.Series, module.Index, module.RangeIndex, module.MultiIndex, module.IntervalIndex):
-        for name in (
-            "argsort",
-            "searchsorted",
-            "get_indexer",
-            "get_indexer_for",
-            "get_indexer_non_unique",
-            "factorize",
-        ):
+    for kind in (module.Series, *_kinds(module.Index), *_kinds(module.api.extensions.ExtensionArray)):
+        for name, which in _PANDAS.items():
             if name in vars(kind) or kind in (module.Series, module.Index) and hasattr(kind, name):
-                setattr(kind, name, _for_people(getattr(kind, name), 0b1 if name == "factorize" else _ANYTHING))
-    for name in ("factorize", "cut", "qcut"):
-        setattr(module, name, _for_people(getattr(module, name), -(2**31) | 0b1))
+                _widen(kind, name, which=which)
+    _widen(module, "factorize", "cut", "qcut", which=-(2**31) | 0b1)
     _take(module.core.generic.NDFrame)
+
+
+def _kinds(kind):
+    """A class and all those that inherit from it."""
+    yield kind
+    for child in kind.__subclasses__():
+        yield from _kinds(child)
 
 
 def _take(kind):

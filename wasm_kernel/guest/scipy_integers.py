@@ -1,4 +1,7 @@
-"""64-bit integers in scipy: what its Python passes to compiled code as positions and orders. See `integers.py`."""
+"""64-bit integers in scipy and scikit-learn: what goes to compiled code as positions and orders, and counts of pairs.
+
+See `integers.py`.
+"""
 
 from .integers import fitting
 
@@ -9,7 +12,10 @@ def install(after_import):
     after_import("scipy.ndimage._measurements", _values)
     after_import("scipy.signal._peak_finding", _peaks)
     after_import("scipy.sparse._lil", _lists_of_lists)
+    after_import("scipy.spatial", _pairs_of_trees)
     after_import("scipy.special._ufuncs", _special)
+    after_import("sklearn.neighbors._kd_tree", _pairs_of_points)
+    after_import("sklearn.neighbors._ball_tree", _pairs_of_points)
 
 
 def _lists_of_lists(module):
@@ -127,3 +133,63 @@ def _special(module):
     for name, value in list(vars(module).items()):
         if isinstance(value, np.ufunc) and any("l" in types.partition("->")[0] for types in value.types):
             setattr(module, name, _IntegerOrders(value, module.__name__))
+
+
+_MOST = 2**31 - 1  # what np.intp holds
+
+
+def _pairs_of_trees(module):
+    """Pairs are counted in np.intp, and would wrap: where that could be, a part of the points is counted at a time."""
+    import functools
+
+    real = module.cKDTree.count_neighbors
+
+    @functools.wraps(real)
+    def count_neighbors(self, other, r, p=2.0, weights=None, cumulative=True):
+        if weights is not None or self.n * other.n <= _MOST:
+            return real(self, other, r, p, weights, cumulative)
+        parts = (module.cKDTree(self.data[places], boxsize=self.boxsize) for places in _parts(self.n, other.n))
+        return _total(real(part, other, r, p, weights, cumulative) for part in parts)
+
+    _set_methods(module.cKDTree, count_neighbors=count_neighbors)
+
+
+def _pairs_of_points(module):
+    """Likewise."""
+    import functools
+
+    import numpy as np
+
+    def mended(real):
+        @functools.wraps(real)
+        def two_point_correlation(self, X, r, dualtree=False):
+            own, points = len(self.data), np.asarray(X)
+            if not own or points.ndim != 2 or own * len(points) <= _MOST:
+                return real(self, X, r, dualtree)
+            return _total(real(self, points[places], r, dualtree) for places in _parts(len(points), own))
+
+        return two_point_correlation
+
+    for kind in list(vars(module).values()):
+        if isinstance(kind, type) and "two_point_correlation" in vars(kind):
+            _set_methods(kind, two_point_correlation=mended(kind.two_point_correlation))
+
+
+def _parts(count, others):
+    """Slices of which each makes no more pairs than are counted."""
+    step = _MOST // others
+    return (slice(start, start + step) for start in range(0, count, step))
+
+
+def _total(counts):
+    from numpy import asarray
+
+    total = sum(asarray(count, "int64") for count in counts)
+    return total if total.ndim else int(total)
+
+
+def _set_methods(kind, **methods):
+    """A compiled class takes no attributes."""
+    import gc
+
+    gc.get_referents(vars(kind))[0].update(methods)

@@ -285,6 +285,16 @@ def test_what_libraries_pass_to_compiled_code(shared_sandbox: BaseSandbox, code:
         "s.argsort()", "s.searchsorted([1])", "s.factorize()[0]", "pd.factorize(x)[0]", "pd.cut(x, 2, labels=False)",
         "pd.Index(x).get_indexer([2])", "pd.Index(x).argsort()", "s.value_counts()", "s.groupby(x % 2).size()",
         "s.groupby(x % 2).cumcount()", "s.groupby(x % 2).ngroup()", "s.groupby(x % 2).count()", "s.groupby(x % 2).nunique()",
+        "np.argsort(*[x])", "np.argsort(x, **{'kind': 'stable'})", "x.argsort(*[0])", "x.argsort(**{'kind': 'stable'})",
+        "np.nonzero(*[x])[0]", "np.histogram(x, **{'bins': 2})[0]", "np.unique(*[x], **{'return_counts': True})[1]",
+        "np.ma.count(m, axis=0)", "np.ma.array(m).count(axis=0)", "np.ma.array(x, mask=x > 2).count()",
+        "np.ma.array(x).argsort()", "np.ma.argsort(x)", "np.argsort(np.ma.array(x))", "np.ma.array(m).argmax(axis=0)",
+        "np.ma.array(x).nonzero()[0]", "np.ma.where(x > 2)[0]", "np.ma.unique(x, return_index=True)[1]",
+        "np.ma.notmasked_edges(np.ma.array(x))", "np.matrix(m).argmin(0)", "np.char.array(['ab']).find('b')",
+        "np.argsort(s)", "pd.Index(x).sortlevel()[1]", "pd.MultiIndex.from_product([[1, 2], [3]]).get_locs([1])",
+        "pd.date_range('2026', periods=2).indexer_at_time('00:00')", "pd.Index(['b', 'a'], dtype='category').argsort()",
+        "pd.array([2, None, 1]).argsort()", "pd.array(['b', 'a']).factorize()[0]", "pd.array([1, 2]).searchsorted([2])",
+        "pd.Categorical(['b', 'a']).argsort()",
     ],
 )  # fmt: skip
 def test_a_notebook_can_compute_with_positions(shared_sandbox: BaseSandbox, code: str) -> None:
@@ -298,15 +308,16 @@ def test_compiled_code_that_a_cell_calls_gets_positions(shared_sandbox: BaseSand
     """It has no frame of its own: by its frame, its caller would be the cell."""
     code = (
         "from scipy.sparse import csgraph, csr_array\ngraph = csr_array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])\n"
-        "print(csgraph.reverse_cuthill_mckee(graph))"  # sorts with np.argsort, and takes np.intp only
+        # sorts with np.argsort, and takes np.intp only
+        "print(csgraph.reverse_cuthill_mckee(graph), csgraph.reverse_cuthill_mckee(*[graph]))"
     )
-    assert _run(shared_sandbox, code) == "[2 1 0]\n"
+    assert _run(shared_sandbox, code) == "[2 1 0] [2 1 0]\n"
 
 
 def test_libraries_get_positions_as_compiled_code_takes_them(shared_sandbox: BaseSandbox) -> None:
     code = (
         "import numpy as np, types\nlibrary = types.ModuleType('library')\n"
-        "exec('def f(np, x): return np.argsort(x), x.argsort(), np.where(x)[0], np.unique(x, return_inverse=True)[1]', vars(library))\n"
+        "exec('def f(np, x): return np.argsort(x), x.argsort(), np.where(*[x])[0], np.unique(x, return_inverse=True)[1]', vars(library))\n"
         "print({str(r.dtype) for r in library.f(np, np.arange(5))})\nlibrary.__file__ = '/site/library.py'\n"
         "print({str(r.dtype) for r in library.f(np, np.arange(5))})\nlibrary.__file__ = '/app/library.py'\n"
         "print({str(r.dtype) for r in library.f(np, np.arange(5))})\nlibrary.__file__ = None\nlibrary.f(np, np.arange(5))"
@@ -319,7 +330,8 @@ def test_libraries_get_positions_as_compiled_code_takes_them(shared_sandbox: Bas
     [
         "np.unique(i)", "np.unique(i, return_index=True)[0]", "np.where(i > 1, i, i)", "i.argmax(out=np.array(0, np.int32))",
         "np.argmax(m, axis=0, out=np.zeros(5, np.int32))", "np.intersect1d(i, i)", "np.sort(i)", "i + i", "np.take(i, [1])",
-        "np.histogram([1.0], bins=i)[1]", "pd.factorize(i)[1]", "np.unique_all(i).values",
+        "np.histogram([1.0], bins=i)[1]", "pd.factorize(i)[1]", "np.unique_all(i).values", "np.ma.where(i > 1, i, i)",
+        "np.ma.unique(i)", "pd.Index(i).sortlevel()[0]",
     ],
 )  # fmt: skip
 def test_32_bits_that_were_asked_for_stay(shared_sandbox: BaseSandbox, code: str) -> None:

@@ -1,9 +1,10 @@
 # What numpy gives as positions and counts, and what it takes as such.
-import operator
+import functools, operator
 import numpy as np
 
 flags, floats, small = np.array([True, False, True]), np.array([1.5, 2.5, -3.5]), np.array([3, 1, 2])
 square, words = np.arange(9).reshape(3, 3), np.array(["x", "y", "xx"])
+masked = np.ma.array(square, mask=square % 4 == 0)
 here, wide = np.array([0, 1]), np.array([0, 1], np.int64)
 
 
@@ -17,6 +18,12 @@ def after(change, array=small):
 np.argsort(small)
 small.argsort(kind="stable")
 np.argsort(["b", "a"])
+np.argsort(*[small])
+np.argsort(small, **{"kind": "stable"}) * 10**10
+small.argsort(*[0])
+small.argsort(**{"kind": "stable"}) * 10**10
+list(map(np.argsort, [small]))
+functools.partial(np.argsort)(small)
 small.argmax()
 small.argmin()
 np.argmax(square, axis=0)
@@ -264,3 +271,19 @@ np.diagonal(square, np.int64(1))
 np.eye(3, k=np.int64(1), dtype=int)
 np.searchsorted(np.arange(5), np.array([1, 2**40]))
 np.busday_offset("2026-01-01", 20)
+np.ma.count(masked) * 10**10
+masked.count() * 10**10
+masked.count(axis=0) * 10**10
+masked.argsort(axis=1)
+np.ma.argsort(masked)
+np.argsort(masked)
+masked.argmax(axis=0)
+masked.nonzero()[0]
+np.ma.where(masked > 3)[1]
+np.ma.unique(masked, return_inverse=True)[1]
+np.ma.flatnotmasked_edges(masked)
+np.ma.notmasked_edges(masked[0])
+np.matrix(square).argmax(axis=1)
+np.matrix(square).argmin(axis=0) * 10**10
+np.char.array(words).find("x")
+np.char.array(words).argsort()

@@ -421,3 +421,14 @@ np.add.reduce(df.i)
 np.log1p(df.i).sum()
 np.array(df[["i", "g"]]).T @ np.array(df[["i", "g"]])
 few.info(buf=io.StringIO())
+double.index.get_locs(["a"]) * 10**10
+df.set_index("t").index.indexer_at_time("05:00") * 10**10
+df.set_index("t").index.indexer_between_time("05:00", "06:00") * 10**10
+few.set_index("k").index.sortlevel()[1] * 10**10
+pd.array([3, None, 1]).argsort() * 10**10
+pd.array([3, None, 1]).factorize()[0] * 10**10
+pd.array(["b", "a"]).searchsorted(["a", "c"]) * 10**10
+pd.Categorical(["b", "a"]).argsort() * 10**10
+pd.CategoricalIndex(["b", "a"]).argsort() * 10**10
+df.t.array.argsort()[:3] * 10**10
+np.argsort(few.v) * 10**10

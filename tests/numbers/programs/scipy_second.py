@@ -12,7 +12,7 @@ lab, number = ndimage.label(im % 4 > 0)
 wave = np.sin(np.arange(100) / 5) + np.arange(100) / 200
 peaks = signal.find_peaks(wave)[0]
 line, squares = np.arange(10), np.arange(10) ** 2
-tree = spatial.cKDTree(plane)
+tree, many = spatial.cKDTree(plane), spatial.KDTree(np.zeros((50000, 1)))
 Z = hierarchy.linkage(points, "ward")
 S = np.array([[4, 1], [2, 3]])
 three = np.ones((3, 3), int)
@@ -211,6 +211,9 @@ sorted(tree.query_pairs(0.2))
 tree.query_pairs(0.2, output_type="ndarray")
 tree.count_neighbors(tree, 0.5)
 tree.count_neighbors(tree, np.array([0.5, 1.0]))
+many.count_neighbors(many, 1.0)
+spatial.KDTree(np.arange(60000)[:, None]).count_neighbors(many, [10, 10**6])
+many.count_neighbors(many, [0.5, 1.0], cumulative=False)
 tree.sparse_distance_matrix(tree, 0.3).nnz
 tree.query_ball_tree(tree, 0.3)[:2]
 np.sort(tree.indices)

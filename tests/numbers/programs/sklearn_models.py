@@ -391,6 +391,8 @@ linear_model.lars_path(X, target)[1]
 linear_model.enet_path(X, target, n_alphas=3)[0]
 neighbors.KDTree(X).query(X[:2], 3)
 neighbors.KDTree(X).two_point_correlation(X, [1.0, 2.0])
+neighbors.KDTree(np.zeros((50000, 1))).two_point_correlation(np.zeros((50000, 1)), [1.0])
+neighbors.BallTree(np.zeros((50000, 1))).two_point_correlation(np.arange(60000)[:, None], [10, 10**6])
 neighbors.KDTree(whole).query(whole[:2], 2)[1]
 neighbors.BallTree(X).query_radius(X[:2], 2.0)[0]
 neighbors.BallTree(X).query_radius(X[:2], 2.0, count_only=True)

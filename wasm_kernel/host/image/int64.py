@@ -59,6 +59,8 @@ _FACTS = [
     "numpy.array([1]).dtype == numpy.dtype(int) == numpy.dtype('int') == numpy.int_ == numpy.int64",
     "eval('numpy.argsort([2, 1]).dtype', dict(numpy=numpy)) == 'int64'",
     "eval('numpy.argsort([2, 1]).dtype', dict(numpy=numpy, __name__='library')) == 'int32'",
+    "eval('numpy.argsort(*[[2, 1]], **{}).dtype', dict(numpy=numpy)) == 'int64'",
+    "eval('numpy.argsort(*[[2, 1]], **{}).dtype', dict(numpy=numpy, __name__='library')) == 'int32'",
     f"{_DRAWN}.tomaxint() == 5061911111874532631 and type({_DRAWN}.randint(9)) is int",
     f"{_DRAWN}.poisson(1e10) > 2**32 and {_DRAWN}.poisson([1e10])[0] > 2**32",
     f"{_DRAWN}.choice(9, 3).dtype == {_DRAWN}.choice(9, 3, replace=False).dtype == 'int64'",
@@ -191,6 +193,7 @@ CHANGES = [
     Change("_PyEval_EvalFrameDefault", f"i32.const {3 << 16}; i32.store {272 + 36}", {}),
     Change("_Py_VectorCall_StackRefSteal", "global.get 0; i32.const 48; i32.sub", {}),
     Change("PyObject_Vectorcall", "global.get 0; i32.const 32; i32.sub", {}),
+    Change("_PyVectorcall_Call", "global.get 0; i32.const 16; i32.sub", {}),
     Change("method_vectorcall_NOARGS", "global.get 0; i32.const 16; i32.sub", {}),
     # numpy.random.RandomState: names of types. binomial and multinomial write through a `long *` and keep np.long.
     Change(f"__pyx_f_{_RANDOM}_int64_to_long", f"i32.const 0; {_word('name_l')}", {1: _word("name_int64")}),

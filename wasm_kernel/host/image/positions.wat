@@ -262,8 +262,9 @@
   (i32.eq (i32.load align=1 (local.get $name)) (i32.const 0x7070612f)))  ;; "/app"
 
 ;; Compiled code has no globals: those of its caller would be taken for its own. But it has a place on the C stack.
-;; The interpreter keeps a frame there, of owner 3 and 272 bytes above its end. It calls a compiled function itself, or
-;; through _Py_VectorCall_StackRefSteal and PyObject_Vectorcall (80 bytes), and methods without arguments with 16 more.
+;; The interpreter keeps a frame there, of owner 3 and 272 bytes above its end. It calls a compiled function itself, through
+;; _PyVectorcall_Call for f(*args) and f(**kwargs) (16 bytes), or through _Py_VectorCall_StackRefSteal and PyObject_Vectorcall
+;; (80); methods without arguments have 16 more.
 (func $is_called_by_interpreter (result i32) (local $frame i32) (local $distance i32)
   (local.set $frame (i32.load offset=56 (i32.load (i32.const {thread_state}))))
   (loop $next
@@ -272,7 +273,8 @@
       (local.set $frame (i32.load offset=4 (local.get $frame)))
       (br $next))))
   (local.set $distance (i32.sub (local.get $frame) (global.get $__stack_pointer)))
-  (i32.or (i32.eq (local.get $distance) (i32.const 272))
+  (i32.or
+    (i32.or (i32.eq (local.get $distance) (i32.const 272)) (i32.eq (local.get $distance) (i32.const 288)))
     (i32.or (i32.eq (local.get $distance) (i32.const 352)) (i32.eq (local.get $distance) (i32.const 368)))))
 
 ;; a wide copy of positions; 0: these are none, or others have them as well (argmax(out=...)); -1: an exception

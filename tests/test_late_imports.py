@@ -63,6 +63,10 @@ LATE: dict[str, tuple[str, set[str]]] = {
             "wasm_kernel.sessions.snapshots",
         },
     ),
+    "apps.worker_command": (_COMMAND, {"distributed.cli.dask_worker"}),
+    "host.cluster.connection": ("an extra, which few have", {"distributed", "wasm_kernel.host.cluster"}),
+    "host.cluster.tasks": ("an extra, which few have", {"distributed"}),
+    "kernel.magics.cluster_access": (_MAGIC, {"wasm_kernel.host.cluster.session_cluster"}),
     "host.remote.objects": ("an extra, which few have", {"fsspec.core"}),
     "apps.mcp_command": (_COMMAND, {"wasm_kernel.mcp.agent_sessions", "wasm_kernel.mcp.serving"}),
     "apps.kernel_app": (

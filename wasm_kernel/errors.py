@@ -15,6 +15,7 @@
     ├── RemoteError                            an object store cannot be used
     │   └── LeaseLost                          another machine has taken the session over
     │       └── SessionDeleted                 or has deleted it
+    ├── ClusterError                           a Dask cluster cannot be used, or cannot be reached any more
     ├── MountInside (also OSError)             another file system is mounted inside what was to be deleted
     ├── Interrupted                            the user stopped work the host was doing for a cell
     ├── ToolError                              a tool that the program offers its guest refuses, and says why
@@ -87,6 +88,10 @@ class SessionElsewhere(SessionLocked):
 
 class RemoteError(WasmKernelError):
     """An object store cannot be reached, or refuses. What is here stays here."""
+
+
+class ClusterError(WasmKernelError):
+    """A Dask cluster cannot be used, or cannot be reached any more. Workers can run on this machine instead."""
 
 
 class LeaseLost(RemoteError):

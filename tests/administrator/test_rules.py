@@ -261,6 +261,7 @@ def test_config_shows_what_holds_and_where_it_comes_from(
         "output": ("10.0 MB", "default"),
         "display": ("64.0 MB", "default"),
         "workers": (str(processors()), "default"),
+        "cluster": ("256", "default"),
     }
     assert {"name": "sessions", "value": "3", "from": str(file)} in found["rules"]
     assert f"timeout\t60 min\t{file}" in Main(capsys)("config")[1]

@@ -22,6 +22,7 @@ from wasm_kernel.apps import (
     host_commands,
     mcp_command,
     remote_commands,
+    worker_command,
 )
 from wasm_kernel.apps.cli_output import complain, console, plainly
 from wasm_kernel.apps.cli_parser import (
@@ -135,6 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     host_commands.register(commands)
     mcp_command.register(commands)
     remote_commands.register(commands)
+    worker_command.register(commands)
     completion.register(commands)
     return parser
 

@@ -30,14 +30,15 @@ HELP = {
     %session trust on|off          show outputs unsealed, scripts included; off: sealed, the default
     %session allow [HOST …]        let cells connect to hosts, such as api.github.com or *.data.gov.uk:443; or list them
     %session deny HOST … | --all   take hosts back
+    %session cluster [ADDRESS]     run workers on a Dask cluster, such as tcp://scheduler:8786; off: here again
     %session secret [NAME [HOST]]   ask for a secret that the host puts into requests to one host; or list them
     %session grants                list what this session's cells may do beyond the session
     %session revoke NAME           take back one of these permissions
 
     The host runs these commands, and only those written in the cell itself. A command that replaces
     the interpreter (undo, redo, restore, reset, new, attach, mount) must be the cell's last line.
-    A command that reaches beyond this session (add, mount, trust, attach, delete, export, prune, or a
-    list of sessions handed to code) needs your permission: you are asked once per session.
+    A command that reaches beyond this session (add, mount, trust, attach, delete, export, prune, cluster, or
+    a list of sessions handed to code) needs your permission: you are asked once per session.
     """,
     "prune": """Delete sessions that have not been used for a while; without --yes, only list them.
 

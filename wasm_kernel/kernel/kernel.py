@@ -30,6 +30,7 @@ from wasm_kernel.kernel.guest_questions import GuestQuestions
 from wasm_kernel.kernel.host_remarks import HostRemarks
 from wasm_kernel.kernel.introspection import Introspection
 from wasm_kernel.kernel.kept_browsers import WIDGET_CONTROL, KeptBrowsers
+from wasm_kernel.kernel.magics.cluster_access import ClusterAccess
 from wasm_kernel.kernel.magics.data_folder import DataFolder
 from wasm_kernel.kernel.magics.grants import Grants, forbidden
 from wasm_kernel.kernel.magics.network_access import NetworkAccess
@@ -79,7 +80,7 @@ class WasmKernel(MessageLoop):
     grants = List(
         Unicode(),
         help="What cells may do beyond their session without asking: 'trust', 'attach', 'delete', 'prune', "
-        "'export', 'list', 'add', 'mount', 'network'. Grants in WASM_KERNEL_GRANTS are added.",
+        "'export', 'list', 'add', 'mount', 'network', 'cluster'. Grants in WASM_KERNEL_GRANTS are added.",
     ).tag(config=True)
     network = List(
         Unicode(),
@@ -123,6 +124,7 @@ class WasmKernel(MessageLoop):
         self.current = CurrentSession(place, opening, settings, self.log, self._moved_in, self._notice)
         self.current.on_stored = self._comms.session_changed
         self.data_folder, self.network_access = DataFolder(place, self.granted), NetworkAccess(place.logger)
+        self.cluster_access = ClusterAccess(place.logger)
         self._asking = Asking(self._questions, self.granted, lambda: self._running, lambda: self.current.runtime)
         self._remarks = HostRemarks(self.publish, self.current)
         self._introspection = Introspection(self.current, self._outputs, self.busy_with)
@@ -180,6 +182,7 @@ class WasmKernel(MessageLoop):
             self._ended.set()
             self.interrupt()
             self.current.close(restarting=self._restarting)
+            self.cluster_access.close()
 
     # ---- the session
 
@@ -193,6 +196,7 @@ class WasmKernel(MessageLoop):
         self.granted.moved_in(runtime.live)
         self.data_folder.moved_in(runtime)
         self.network_access.moved_in(runtime)
+        self.cluster_access.moved_in(runtime)
         runtime.live.on_wait = lambda waits: self._remarks.waits_for_files(self._running, waits)
         self.trust_outputs(self.granted.trusted)
         self.forget_widgets()
@@ -318,6 +322,7 @@ class WasmKernel(MessageLoop):
         runtime = await self.ready(run.parent)
         await self.data_folder.check()
         self.network_access.check()
+        await self.cluster_access.check()
         row = 0
         if run.counts:  # before it runs: after a crash, this tells which cell was lost
             row = self.current.history.add(run.number, run.code, runs=True)

@@ -14,7 +14,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from wasm_kernel.errors import ConfigurationError, NotAllowed
-from wasm_kernel.model import limits, network_grants
+from wasm_kernel.model import cluster_addresses, limits, network_grants
+from wasm_kernel.model.cluster_addresses import ClusterAddress
 from wasm_kernel.model.grants import GRANTS
 from wasm_kernel.model.network_grants import HostGrant
 from wasm_kernel.model.units import parse_size
@@ -35,6 +36,7 @@ class Rules:
         grants: The only grants that may be given to notebooks, by the names of `grants.GRANTS`; None: all of them.
         data_folders: The only folders that notebooks may see at /data, and what is in them; None: their own.
         network: The only hosts that may be granted to guests; None: any. Empty: none at all.
+        clusters: The only Dask clusters that sessions may use; None: any. Empty: none at all.
         user_configuration: Whether the user's own configuration files are read.
         image: The key of the only image that may be used or built; empty: any.
         image_cache: The folder of the image that all users share; empty: each has a cache.
@@ -52,6 +54,7 @@ class Rules:
     grants: frozenset[str] | None = None
     data_folders: frozenset[str] | None = None
     network: frozenset[HostGrant] | None = None
+    clusters: frozenset[ClusterAddress] | None = None
     user_configuration: bool = True
     image: str = ""
     image_cache: str = ""
@@ -126,6 +129,16 @@ def _network(value: Any) -> frozenset[HostGrant]:
     return network_grants.parse_all(value)
 
 
+def _clusters(value: Any) -> frozenset[ClusterAddress]:
+    if value is False:
+        return frozenset()
+    if not isinstance(value, list) or not all(isinstance(address, str) for address in value):
+        raise ConfigurationError(
+            f'it is {value!r}; write false, or a list such as ["tls://scheduler.example.org:8786"]'
+        )
+    return cluster_addresses.parse_rules(value)
+
+
 def _absolute_folder(value: Any) -> str:
     found = _folder(value)
     if found.startswith("~"):
@@ -143,6 +156,7 @@ _RULES: dict[str, Callable[[Any], Any]] = {
     "grants": _grants,
     "data_folders": _folders,
     "network": _network,
+    "clusters": _clusters,
     "user_configuration": _yes_or_no,
     "image": _key,
     "image_cache": _absolute_folder,
@@ -214,6 +228,13 @@ def combined(found: Iterable[Rules]) -> Rules:
     return result
 
 
+# Rules that name more than one thing: of two, the narrower counts.
+_NARROWER: Mapping[str, Callable[[Any, Any], Any]] = {
+    "network": network_grants.common,
+    "clusters": cluster_addresses.common,
+}
+
+
 def _stricter(one: Rules, other: Rules) -> Rules:
     sources = dict(one.sources)
     values: dict[str, Any] = {}
@@ -225,7 +246,7 @@ def _stricter(one: Rules, other: Rules) -> Rules:
                 other.sources[name], f"{name} is {value!r}, but {one.sources[name]} says {before!r}; remove one of them"
             )
         if isinstance(value, frozenset) and isinstance(before, frozenset):
-            value = network_grants.common(value, before) if name == "network" else value & before
+            value = _NARROWER.get(name, frozenset.intersection)(value, before)
         if name not in one.sources or (value != before if isinstance(value, frozenset) else value < before):
             sources[name] = other.sources[name]
             if name in limits.LIMITS:

@@ -30,6 +30,7 @@ GRANTS: Mapping[str, str] = {
     "mount": "read the notebook's folder, or one that the administrator shares, at /data",
     "list": "read the list of your other sessions",
     "network": "connect to the hosts that you allowed",
+    "cluster": "run their workers on the Dask clusters that you allowed",
 }
 """Every grant, and what a session's cells may do with it. A command that reaches further needs a line here."""
 
@@ -39,6 +40,7 @@ VERBS: Mapping[str, str | None] = {
     "session add": "add",
     "session allow": "network",  # a host that it does not have; listing needs nothing
     "session attach": "attach",
+    "session cluster": "cluster",  # one that it was not allowed; off and listing need nothing
     "session delete": "delete",  # of another session
     "session deny": None,
     "session diff": None,
@@ -68,7 +70,7 @@ VERBS: Mapping[str, str | None] = {
 }
 """The grant each of the host's magics needs when it reaches beyond its session; None: it never does."""
 
-EACH_TIME = frozenset({"network"})
+EACH_TIME = frozenset({"network", "cluster"})
 """Grants that are asked for every time: what is allowed is kept by name, elsewhere."""
 
 OURS = "[wasm-kernel]"  # the host's own questions begin with this

@@ -47,6 +47,7 @@ LIMITS = {
     "output": _Limit(("stdout_max_bytes", "stderr_max_bytes"), "size", "text printed by one cell"),
     "display": _Limit(("display_max_bytes",), "size", "figures, tables and widgets of one cell"),
     "workers": _Limit(("workers",), "count", "workers of process pools and joblib"),
+    "cluster": _Limit(("cluster_workers",), "count", "workers on a cluster"),
 }
 
 _DEFAULTS = ExecutionPolicy()

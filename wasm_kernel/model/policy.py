@@ -48,6 +48,7 @@ RANGES: Mapping[str, Range] = {
     # wasmtime itself and the mounts need a few descriptors; the interposer's table ends at 1000.
     "max_open_files": Range(8, 1000),
     "workers": Range(0, 1024),
+    "cluster_workers": Range(1, 100_000),
     "network_connections": Range(0, 500),
     "network_cell_bytes": Range(0, 2**60),
     "network_session_bytes": Range(0, 2**60),
@@ -85,6 +86,8 @@ class ExecutionPolicy:
             not more than the machine has processors. 0: their tasks run one after the other in the guest itself.
             They have no limits of their own: memory, output, files, fuel and the CPU time of one timeout are for the
             guest and all its workers together.
+        cluster_workers: The same on a Dask cluster that the session is attached to, and not more than that has threads.
+            There, memory, disk and open files are for all that runs on one of its workers.
         network: The hosts that the guest may connect to without asking anybody, such as ``api.github.com``,
             ``*.data.gov.uk`` or ``10.1.2.3:5432``; ports 80 and 443 unless said. Empty: none.
         network_connections: Connections open at once.
@@ -108,6 +111,7 @@ class ExecutionPolicy:
     max_files: int = 100_000
     max_open_files: int = 256
     workers: int = field(default_factory=processors)
+    cluster_workers: int = 256
     network: Sequence[str] = ()
     network_connections: int = 64
     network_cell_bytes: int = 1 * GiB

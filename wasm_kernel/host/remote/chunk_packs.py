@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
 
 import zstandard
 from blake3 import blake3
 
 from wasm_kernel.errors import DamagedChunk
-from wasm_kernel.host.remote.objects import Objects
 from wasm_kernel.host.store.packs import hash_of
 
 _MAGIC = b"wkpack1\n"
@@ -54,6 +54,15 @@ def _pack(names: list[bytes], blobs: list[bytes]) -> tuple[str, bytes, list[byte
     return blake3(whole).hexdigest(), whole, names
 
 
+class Readable(Protocol):
+    """Where a pack is: an object store, or less."""
+
+    address: str
+
+    def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+        """A part of an object; `KeyError` if it is not there."""
+
+
 class RemotePack:
     """A pack in an object store, whose index was read.
 
@@ -62,7 +71,7 @@ class RemotePack:
         size: Of the pack, as far as its chunks say.
     """
 
-    def __init__(self, objects: Objects, name: str) -> None:
+    def __init__(self, objects: Readable, name: str) -> None:
         self._objects, self._name = objects, name
         front = self._part(0, _FRONT.size)
         magic, count = _FRONT.unpack(front) if len(front) == _FRONT.size else (b"", 0)

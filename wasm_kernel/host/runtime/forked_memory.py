@@ -71,6 +71,10 @@ class ForkedMemory:
             self.close()
             raise
 
+    def spans(self) -> list[Span]:
+        """The pages that may differ from the base; all others are as in it, or zeros beyond its end."""
+        return sorted([*self._stretches, *self._long])
+
     def attach(self, address: int) -> None:
         """Lay it over a fresh instance's memory of at least `size` bytes."""
         overlay, mappings = self._overlay, Mappings()

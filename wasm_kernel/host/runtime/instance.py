@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from wasm_kernel.errors import SandboxError
 from wasm_kernel.guest import wire
 from wasm_kernel.host.runtime import pagescan, polling
+from wasm_kernel.host.runtime.base_memory import BaseMemory
 from wasm_kernel.host.runtime.engine import Engine, Module, Mount, Stop, Store, Trapped
 from wasm_kernel.host.runtime.forked_memory import ForkedMemory
 from wasm_kernel.host.runtime.instance_parts import AtRest, Fork, Handlers, Limits
@@ -21,6 +22,7 @@ from wasm_kernel.host.runtime.interposer import Callbacks, Interposer
 from wasm_kernel.host.runtime.listing import list_folder
 from wasm_kernel.host.runtime.memory import CHUNK, GuestMemory
 from wasm_kernel.host.runtime.page_keeper import PageKeeper
+from wasm_kernel.host.runtime.received_memory import ReceivedMemory
 from wasm_kernel.host.runtime.run import SIGINT, Run
 
 # Functions of CPython's that the runtime does not export and we need.
@@ -48,7 +50,7 @@ class Instance:
         env: dict[str, str],
         limits: Limits,
         handlers: Handlers,
-        memory: GuestMemory | ForkedMemory,
+        memory: GuestMemory | ForkedMemory | ReceivedMemory,
         rest: AtRest,
     ) -> None:
         self._handlers, self._memory = handlers, memory
@@ -204,6 +206,12 @@ class Instance:
     def memory_span(self) -> tuple[int, int]:
         """Where the linear memory is in this process, and how large."""
         return self._address, self.store.memory_size(self._linear)
+
+    @property
+    def base(self) -> BaseMemory:
+        """The image's memory that its own is laid over."""
+        assert isinstance(self._memory.base, BaseMemory)
+        return self._memory.base
 
     @property
     def changed_files(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from wasm_kernel.host.runtime.forked_memory import ForkedMemory
 from wasm_kernel.host.runtime.journal import OpenFile
+from wasm_kernel.host.runtime.received_memory import ReceivedMemory
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Fork:
         stack_pointer: Where its C frames end in its memory.
     """
 
-    memory: ForkedMemory
+    memory: ForkedMemory | ReceivedMemory
     rest: AtRest
     stack_pointer: int
 

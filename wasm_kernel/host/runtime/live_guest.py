@@ -28,9 +28,10 @@ from wasm_kernel.host.runtime.instance_parts import AtRest, Fork, Handlers, Limi
 from wasm_kernel.host.runtime.job_thread import JobThread
 from wasm_kernel.host.runtime.memory import CHUNK, GuestMemory
 from wasm_kernel.host.runtime.output_buffer import OutputBuffer
+from wasm_kernel.host.runtime.received_memory import ReceivedMemory
 from wasm_kernel.host.runtime.run import Run
 from wasm_kernel.host.runtime.ticker import ticker
-from wasm_kernel.host.runtime.workers import LocalWorkers, Turn, most_workers
+from wasm_kernel.host.runtime.workers import Elsewhere, LocalWorkers, Turn, most_workers
 from wasm_kernel.model.outcome import TrapCause
 from wasm_kernel.model.policy import ExecutionPolicy
 
@@ -70,7 +71,8 @@ class LiveGuest:
         self.network = GuestNetwork(lambda: self.policy)
         self._request = b""
         self._capture: OutputBuffer | None = None
-        self._workers: LocalWorkers | None = None  # of the present turn
+        self._workers: tasks.TaskRunner | None = None  # of the present turn
+        self.elsewhere: Elsewhere | None = None  # where workers run instead of on this machine
         self._sessions: frozenset[str] = frozenset()  # hidden from it
         self._scrubbing = False
         self._left_out = False  # the log has no change of memory for the last cell, which is still to be kept
@@ -88,7 +90,9 @@ class LiveGuest:
         if not self.files.in_session:
             self._sessions = locks.named_sessions(self.files.folder)
             instance.hide_sessions(self._sessions)
-        count = most_workers(policy) if request["op"] in _WITH_WORKERS else 0
+        elsewhere, count = self.elsewhere, 0
+        if request["op"] in _WITH_WORKERS:
+            count = most_workers(policy) if elsewhere is None else elsewhere.most_workers(policy)
         request = {**request, "memory_limit": policy.memory_bytes, "workers": count}
         if state.fresh:
             request = {**request, "fresh": {"seed": os.urandom(16).hex(), "env": dict(policy.env)}}
@@ -99,7 +103,11 @@ class LiveGuest:
         self._request = wire.encode(request, buffers)
         self._capture = capture
         if request["op"] in _WITH_WORKERS:
-            self._workers = LocalWorkers(Turn(instance, run, capture, self.files, policy, self._worker_instance))
+            context = Turn(instance, run, capture, self.files, policy, self._worker_instance)
+            if elsewhere is None:
+                self._workers = LocalWorkers(context)
+            else:
+                self._workers = elsewhere.runner(context, self.image, self._packages)
         self.files.begin_turn(self._sessions)
         self._thread.begin_turn(run, instance, interruptible=not self._scrubbing)
         ticker.enter(instance)
@@ -145,7 +153,7 @@ class LiveGuest:
         return self.instance
 
     def _make_instance(
-        self, limits: Limits, handlers: Handlers, memory: GuestMemory | ForkedMemory, rest: AtRest
+        self, limits: Limits, handlers: Handlers, memory: GuestMemory | ForkedMemory | ReceivedMemory, rest: AtRest
     ) -> Instance:
         eng, modules = self.image.modules(metered=self.policy.fuel_budget is not None)
         mounts = self.image.mounts(self.files.folder, self.files.scratch, self._packages, self._shown_data())

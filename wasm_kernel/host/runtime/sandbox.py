@@ -22,6 +22,7 @@ from wasm_kernel.host.runtime.live_guest import LiveGuest, Prepare
 from wasm_kernel.host.runtime.memory import CapturedMemory, GuestMemory
 from wasm_kernel.host.runtime.output_buffer import OnEvent, OutputBuffer
 from wasm_kernel.host.runtime.pages import give_back
+from wasm_kernel.host.runtime.workers import Elsewhere
 from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.policy import ExecutionPolicy
 
@@ -270,6 +271,15 @@ class Sandbox:
     def network(self) -> GuestNetwork:
         """Where it may connect to, and its connections."""
         return self._guest.network
+
+    @property
+    def workers_elsewhere(self) -> Elsewhere | None:
+        """Where its workers run; None: on this machine. Set, it holds from the next execution on."""
+        return self._guest.elsewhere
+
+    @workers_elsewhere.setter
+    def workers_elsewhere(self, place: Elsewhere | None) -> None:
+        self._guest.elsewhere = place
 
     @property
     def scratch(self) -> Path:

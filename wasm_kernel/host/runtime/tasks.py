@@ -39,8 +39,11 @@ class TaskRunner(Protocol):
     def stop(self, pool: int, *, at_once: bool) -> None:
         """End the workers of a pool, and forget its tasks."""
 
+    def room(self, kind: int, wanted: int) -> tuple[int, int]:
+        """Bytes and names that the guest itself may still use on the disk."""
+
     def end(self) -> None:
-        """End all workers, and wait until they are gone: the turn is over."""
+        """End all workers, and wait until none can touch what is the guest's: the turn is over."""
 
 
 class Results:

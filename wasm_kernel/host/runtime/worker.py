@@ -101,6 +101,10 @@ class Worker:
             self.why = why
         self.run.halt()
 
+    def bump(self) -> None:
+        """Get its attention now. From any thread."""
+        self._instance.bump()
+
     def wake(self) -> None:
         """Let it look again whether it can go on."""
         self.run.wake.set()

@@ -13,21 +13,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
 
 from wasm_kernel.guest import wire
 from wasm_kernel.host.runtime.guest_files import GuestFiles
+from wasm_kernel.host.runtime.guest_image import GuestImage
 from wasm_kernel.host.runtime.instance import Instance
 from wasm_kernel.host.runtime.instance_parts import Fork, Handlers, Limits
 from wasm_kernel.host.runtime.output_buffer import OutputBuffer
 from wasm_kernel.host.runtime.run import Run
-from wasm_kernel.host.runtime.tasks import Results, TaskQueues
+from wasm_kernel.host.runtime.tasks import Results, TaskQueues, TaskRunner
 from wasm_kernel.host.runtime.worker import Worker
 from wasm_kernel.host.runtime.worker_limits import Clocks, Looks, Share, SharedRoom, divide, open_files, private_bytes
 from wasm_kernel.model.policy import ExecutionPolicy, processors
 from wasm_kernel.model.units import format_duration, format_size
 
-_INTERRUPTED = "the cell was interrupted"
-_CELL_ENDED = "the cell ended"
+INTERRUPTED = "the cell was interrupted"
+CELL_ENDED = "the cell ended"
 _GUEST = "guest"  # among those who share room on the disk
 _JOIN = 0.05  # seconds between looks at a worker that does not end
 
@@ -35,6 +38,16 @@ _JOIN = 0.05  # seconds between looks at a worker that does not end
 def most_workers(policy: ExecutionPolicy) -> int:
     """How many workers there may be at a time: what the policy says, and not more than there are processors."""
     return min(policy.workers, processors())
+
+
+class Elsewhere(Protocol):
+    """Another place than this machine where workers can run."""
+
+    def most_workers(self, policy: ExecutionPolicy) -> int:
+        """How many there may be at a time."""
+
+    def runner(self, turn: Turn, image: GuestImage, packages: Path | None) -> TaskRunner:
+        """What runs the tasks of a turn there. ``packages``: the folder that the guest sees as /packages."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +102,7 @@ class LocalWorkers:
         if wanted <= 0:
             return 0, ""
         if policy.timeout_seconds is not None and self._clocks.seconds() >= policy.timeout_seconds:
-            return 0, self._too_long()
+            return 0, too_long(self._turn.policy)
         share = divide(wanted, guest.memory_size, sum(self._grows.values()), policy, guest.fuel_left())
         if not share.workers:
             return 0, (
@@ -196,7 +209,7 @@ class LocalWorkers:
     def end(self) -> None:
         """As `TaskRunner.end` says."""
         for worker in list(self._workers.values()):
-            worker.stop(_CELL_ENDED)
+            worker.stop(CELL_ENDED)
         for worker in list(self._workers.values()):
             self._join(worker)
         if self._started:
@@ -269,12 +282,12 @@ class LocalWorkers:
         run = self._turn.run
         if run.stop or run.timed_out or run.interrupts != self._interrupts:
             self._interrupts = run.interrupts
-            self._stop_all(_INTERRUPTED if not run.timed_out else "the time limit of the cell is over")
+            self._stop_all(INTERRUPTED if not run.timed_out else "the time limit of the cell is over")
         if self._looks is None or not self._looks.due(now):
             return
         limit = self._turn.policy.timeout_seconds
         if limit is not None and self._clocks.seconds() > limit:
-            self._stop_all(self._too_long())
+            self._stop_all(too_long(self._turn.policy))
         if self._looks.may_be_too_much():
             self._look_at_memory(self._looks.private_bytes)
 
@@ -292,9 +305,11 @@ class LocalWorkers:
         for worker in list(self._workers.values()):
             worker.stop(why)
 
-    def _too_long(self) -> str:
-        limit = format_duration(self._turn.policy.timeout_seconds or 0)
-        return (
-            f"the time limit of {limit} holds for the CPU time of a cell and its workers together, and is used up. "
-            "`%session limits timeout=…` raises it"
-        )
+
+def too_long(policy: ExecutionPolicy) -> str:
+    """What is said when a cell and its workers have used up their time."""
+    limit = format_duration(policy.timeout_seconds or 0)
+    return (
+        f"the time limit of {limit} holds for the CPU time of a cell and its workers together, and is used up. "
+        "`%session limits timeout=…` raises it"
+    )

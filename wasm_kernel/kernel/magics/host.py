@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from wasm_kernel.kernel.current_session import CurrentSession
+from wasm_kernel.kernel.magics.cluster_access import ClusterAccess
 from wasm_kernel.kernel.magics.data_folder import DataFolder
 from wasm_kernel.kernel.magics.grants import Grants
 from wasm_kernel.kernel.magics.network_access import NetworkAccess
@@ -23,6 +24,7 @@ class Host(Protocol):
         granted: What its notebook may do beyond that session.
         data_folder: What it shows the guest at /data.
         network_access: Where its session may connect to.
+        cluster_access: Where the workers of its session run.
         allow_pip: Whether packages may be installed.
     """
 
@@ -30,6 +32,7 @@ class Host(Protocol):
     granted: Grants
     data_folder: DataFolder
     network_access: NetworkAccess
+    cluster_access: ClusterAccess
     log: logging.Logger
 
     @property

@@ -13,6 +13,7 @@ from wasm_kernel.errors import ConfigurationError, SandboxError, WasmKernelError
 from wasm_kernel.host.disk import reserve
 from wasm_kernel.kernel.cells import HostMagic
 from wasm_kernel.kernel.magics.answers import Answer, Message, words_of
+from wasm_kernel.kernel.magics.cluster import ClusterMagics
 from wasm_kernel.kernel.magics.history import HistoryMagics
 from wasm_kernel.kernel.magics.host import Host
 from wasm_kernel.kernel.magics.network import NetworkMagics
@@ -29,7 +30,7 @@ from wasm_kernel.model.records import is_session_id
 
 Action = Callable[[list[str], Message], Awaitable[Answer]]
 _PREFIX = "session_"
-_GROUPS = (SessionMagics, HistoryMagics, PermissionMagics, NetworkMagics, NotebookFileMagics)
+_GROUPS = (SessionMagics, HistoryMagics, PermissionMagics, NetworkMagics, ClusterMagics, NotebookFileMagics)
 SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "session": tuple(sorted(n.removeprefix(_PREFIX) for g in _GROUPS for n in dir(g) if n.startswith(_PREFIX))),
     "prune": ("--older-than", "--max-sessions", "--dry-run", "--yes"),
@@ -37,6 +38,7 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
 }
 _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "watch": ("on", "off"),
+    "cluster": ("off",),
     "trust": ("on", "off"),
     "revoke": tuple(GRANTS),
     "limits": tuple(f"{name}=" for name in limits.LIMITS),
@@ -58,7 +60,8 @@ class Magics:
         self._session = SessionMagics(host)
         self._prune, self._pip = PruneMagic(host), PipMagic(host)
         self._notebook_files = NotebookFileMagics(host)
-        groups = (self._session, HistoryMagics(host), PermissionMagics(host), NetworkMagics(host), self._notebook_files)
+        others = (HistoryMagics(host), PermissionMagics(host), NetworkMagics(host), ClusterMagics(host))
+        groups = (self._session, *others, self._notebook_files)
         self._actions: dict[str, Action] = {
             name.removeprefix(_PREFIX): getattr(group, name)
             for group in groups

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.kernel.magics.answers import Answer, Message, none, one, say, table
 from wasm_kernel.kernel.magics.grants import SETTING, VARIABLE, forbidden
@@ -59,6 +61,8 @@ class PermissionMagics(Group):
             self._host.trust_outputs(False)
         if name == "network":
             self._host.network_access.deny(self._host.network_access.hosts)
+        if name == "cluster":
+            await asyncio.to_thread(self._host.cluster_access.revoke)
         if name in self._host.granted.given():
             raise ConfigurationError(f"{name!r} is given by the configuration; remove it from {SETTING} or {VARIABLE}")
         taken = say(f"Taken back: you will be asked before this session's cells may {GRANTS[name]}.", name)

@@ -129,7 +129,7 @@ def _adopt(folder: Path, data: bytes, archive: Path) -> None:
         return
     # Grants come from the user of this machine, not from the maker of the archive.
     own = {"session_id", "created_at", "updated_at", "version"}
-    own |= {"grants", "data_folder", "network", OWN_SNAPSHOTS_AFTER, FILE_BROWSERS}
+    own |= {"grants", "data_folder", "network", "clusters", OWN_SNAPSHOTS_AFTER, FILE_BROWSERS}
     extra = {k: v for k, v in found.items() if k not in own}
     extra["imported_from"] = found.get("session_id") if isinstance(found.get("session_id"), str) else None
     record = record.touched(record.updated_at, **extra)

@@ -1,0 +1,266 @@
+"""Workers on a real Dask cluster of separate processes: what pools promise is kept there, too."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.host.cluster.clusters import Attached, DaskCluster, until
+from wasm_kernel.errors import ClusterError
+from wasm_kernel.guest import wire
+
+Attach = Callable[..., Attached]
+OwnCluster = Callable[..., DaskCluster]
+POOL = "import os, time\nfrom concurrent.futures import ProcessPoolExecutor\n"
+
+
+@pytest.fixture(scope="module")
+def guest(cluster: DaskCluster, tmp_path_factory: pytest.TempPathFactory) -> object:
+    found = Attached(cluster.address, tmp_path_factory.mktemp("app"))
+    found.ok(POOL)
+    yield found
+    found.close()
+
+
+# ---- what pools promise
+
+
+def test_calls_run_on_the_workers_with_what_the_notebook_has(guest: Attached) -> None:
+    (guest.folder / "a.txt").write_text("text")
+    printed = guest.ok(
+        "offset = 100\n"
+        "def f(k): return offset + k, open('/app/a.txt').read(), os.getpid()\n"
+        "with ProcessPoolExecutor() as pool: found = list(pool.map(f, range(6)))\n"
+        "print([each[:2] for each in found], len({each[2] for each in found}), os.getpid() in {e[2] for e in found})"
+    )
+    assert printed == f"{[(100 + k, 'text') for k in range(6)]} 2 False\n"
+    assert os.listdir(guest.folder) == ["a.txt"]
+
+
+def test_a_function_defined_anew_is_the_one_that_runs(guest: Attached) -> None:
+    printed = guest.ok(
+        "pool = ProcessPoolExecutor()\n"
+        "for n in range(3):\n    def f(k): return n * 10 + k\n    print(list(pool.map(f, range(2))))\npool.shutdown()"
+    )
+    assert printed == "[0, 1]\n[10, 11]\n[20, 21]\n"
+
+
+def test_multiprocessing_and_joblib_run_there_too(guest: Attached) -> None:
+    assert (
+        guest.ok("import multiprocessing\nwith multiprocessing.Pool() as p: print(p.map(abs, [-1, -2]))") == "[1, 2]\n"
+    )
+    code = (
+        "from joblib import Parallel, delayed\ndef who(): return os.getpid()\n"
+        "pids = Parallel(n_jobs=-1)(delayed(who)() for _ in range(4))\nprint(os.getpid() in pids, os.cpu_count())"
+    )
+    assert guest.ok(code) == "False 2\n"
+
+
+def test_an_initializer_runs_once_in_each_worker(guest: Attached) -> None:
+    printed = guest.ok(
+        "ready = []\ndef begin(x): ready.append(x)\ndef f(k): return list(ready)\n"
+        "with ProcessPoolExecutor(initializer=begin, initargs=(7,)) as pool: print(list(pool.map(f, range(4))))"
+    )
+    assert printed == "[[7], [7], [7], [7]]\n"
+
+
+def test_workers_that_leave_after_some_calls_are_replaced(guest: Attached) -> None:
+    code = "with ProcessPoolExecutor(2, max_tasks_per_child=1) as pool: print(list(pool.map(abs, range(5))))"
+    assert guest.ok(code) == "[0, 1, 2, 3, 4]\n"
+
+
+def test_random_numbers_differ_and_are_the_same_each_time(guest: Attached) -> None:
+    code = (
+        "import random\nrandom.seed(1)\ndef f(k): return random.random()\n"
+        "with ProcessPoolExecutor() as pool: print(list(pool.map(f, range(4))))"
+    )
+    once = guest.ok(code)
+    assert once == guest.ok(code)
+    assert len(set(once.strip("[]\n").split(", "))) == 4
+
+
+def test_what_calls_print_appears_in_their_order(guest: Attached) -> None:
+    printed = guest.ok(
+        "def f(k):\n    print(k, 'begins')\n    print(k, 'ends')\n"
+        "with ProcessPoolExecutor() as pool: list(pool.map(f, range(4)))"
+    ).splitlines()
+    assert sorted(printed) == sorted(f"{k} {what}" for k in range(4) for what in ("begins", "ends"))
+    assert all(
+        printed[at : at + 2] == [f"{line[0]} begins", f"{line[0]} ends"]
+        for at, line in enumerate(printed[::2])
+        for at in [2 * at]
+    )
+
+
+def test_an_exception_is_raised_here_with_its_traceback(guest: Attached) -> None:
+    result = guest.run("def f(k): return {}[k]\nwith ProcessPoolExecutor() as pool: list(pool.map(f, range(2)))")
+    assert result.error is not None and result.error.name == "KeyError"
+    assert "RemoteTraceback" in "".join(result.error.traceback)
+
+
+@pytest.mark.parametrize(("how", "reason"), [("os.abort()", "it aborted"), ("os._exit(7)", "exit code 7")])
+def test_a_call_that_crashes_breaks_its_pool_and_nothing_else(guest: Attached, how: str, reason: str) -> None:
+    result = guest.run(f"kept = 1\ndef f(k): {how}\nwith ProcessPoolExecutor() as pool: pool.submit(f, 1).result()")
+    assert result.error is not None and result.error.name == "BrokenProcessPool"
+    assert reason in result.error.value
+    assert guest.ok("with ProcessPoolExecutor() as pool: print(kept, *pool.map(abs, [-1, -2, -3]))") == "1 1 2 3\n"
+
+
+def test_files_that_calls_write_stay_there_and_a_notice_says_so(guest: Attached) -> None:
+    result = guest.run(
+        "def f(k): open(f'/app/{k}.txt', 'w').write('x')\nwith ProcessPoolExecutor() as pool: list(pool.map(f, [1, 2]))"
+    )
+    assert result.success and "they stay there" in result.stderr
+    assert not [name for name in os.listdir(guest.folder) if name in ("1.txt", "2.txt")]
+
+
+def test_large_data_is_sent_once(guest: Attached) -> None:
+    sent = guest.cluster.connection
+    code = (
+        "def f(k): return int(data[::1000].sum())\nwith ProcessPoolExecutor() as p: print(len(set(p.map(f, range(4)))))"
+    )
+    guest.ok("import numpy as np\ndata = np.random.default_rng(1).integers(0, 1 << 60, 4_000_000)")
+    before = sent.sent_bytes
+    assert guest.ok(code) == "1\n"
+    first = sent.sent_bytes - before
+    assert 30e6 < first < 50e6
+    guest.ok("data[5] = 1")
+    before = sent.sent_bytes
+    assert guest.ok(code) == "1\n"
+    assert sent.sent_bytes - before < 5e6
+
+
+def test_a_worker_that_has_lost_what_it_had_is_given_it_again(guest: Attached) -> None:
+    guest.ok("with ProcessPoolExecutor() as pool: list(pool.map(abs, range(2)))")
+    sent = guest.cluster.connection.sent
+    for address in sent:
+        sent[address] |= set(map(os.urandom, [32] * 3))
+    guest.ok("other = os.urandom(300_000)")
+    before = {address: set(names) for address, names in sent.items()}
+
+    class All(set):  # the host believes that they have everything
+        def __rsub__(self, other: object) -> frozenset[bytes]:
+            return frozenset()
+
+    for address in sent:
+        sent[address] = All()
+    assert guest.ok("with ProcessPoolExecutor() as pool: print(*pool.map(len, [other] * 2))") == "300000 300000\n"
+    sent.update(before)
+
+
+# ---- stopping
+
+
+def test_interrupting_a_map_stops_the_calls(guest: Attached) -> None:
+    guest.ok("def f(k):\n    end = time.monotonic() + 300\n    while time.monotonic() < end: pass")
+    began = time.monotonic()
+    timer = threading.Timer(1.0, guest.sandbox.interrupt)
+    timer.start()
+    result = guest.run("with ProcessPoolExecutor() as pool: list(pool.map(f, range(4)))")
+    assert result.outcome.kind.value == "interrupted" or (result.error and result.error.name == "KeyboardInterrupt")
+    # Both workers are free again: they run one call at a time.
+    assert guest.ok("with ProcessPoolExecutor() as pool: print(*pool.map(abs, range(4)))") == "0 1 2 3\n"
+    assert time.monotonic() - began < 200
+
+
+def test_the_time_limit_holds_for_the_calls_cpu_time(cluster: DaskCluster, attach: Attach) -> None:
+    guest = attach(cluster, timeout_seconds=15.0)
+    result = guest.run(
+        POOL + "def f(k):\n    while True: pass\nwith ProcessPoolExecutor() as p: list(p.map(f, range(2)))"
+    )
+    assert not result.success
+    assert guest.ok("print(1)") == "1\n"
+
+
+# ---- ends of workers and of clusters
+
+
+def test_a_worker_killed_during_a_map_of_200_calls_loses_none(own_cluster: OwnCluster, attach: Attach) -> None:
+    cluster = own_cluster()
+    workers = [cluster.add(wait=False), cluster.add(wait=False), cluster.add()]
+    until(lambda: cluster.logs.count("Registered to") >= 3)
+    guest = attach(cluster)
+    guest.ok(POOL + "def f(k):\n    time.sleep(0.05)\n    return k, os.getpid()")
+
+    def kill() -> None:
+        until(lambda: [e for e in guest.events if isinstance(e, wire.DisplayData | wire.UpdateDisplay)])
+        workers[0].send_signal(signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    code = (
+        "with ProcessPoolExecutor() as pool:\n    futures = [pool.submit(f, k) for k in range(200)]\n"
+        "    found = [future.result() for future in futures]\n"
+        "print([each[0] for each in found] == list(range(200)), len({each[1] for each in found}))"
+    )
+    printed = guest.ok(code)
+    killer.join()
+    assert printed.startswith("True ")
+    assert workers[0].wait(10) == -signal.SIGKILL
+    assert len(guest.cluster.members()) == 2
+
+
+def test_a_worker_that_joins_during_a_map_gets_work(own_cluster: OwnCluster, attach: Attach) -> None:
+    cluster = own_cluster()
+    cluster.add()
+    guest = attach(cluster)
+    cell = "def f(k):\n    time.sleep(0.2)\n    return os.getpid()\nwith ProcessPoolExecutor(4) as pool:\n    pids = set()\n    "
+    cell += "while len(pids) < 2: pids |= set(pool.map(f, range(8)))\nprint(len(pids))"
+    timer = threading.Timer(1.0, lambda: cluster.add(wait=False))
+    timer.start()
+    assert guest.ok(POOL + cell) == "2\n"
+    timer.join()
+
+
+def test_a_cluster_that_goes_away_breaks_the_pool_and_the_session_lives(
+    own_cluster: OwnCluster, attach: Attach
+) -> None:
+    cluster = own_cluster()
+    cluster.add()
+    guest = attach(cluster)
+    guest.ok(POOL + "kept = 1\ndef f(k): time.sleep(300)")
+    timer = threading.Timer(2.0, cluster.close)
+    timer.start()
+    result = guest.run("with ProcessPoolExecutor() as pool: list(pool.map(f, range(4)))")
+    timer.join()
+    assert result.error is not None and result.error.name == "BrokenProcessPool"
+    assert "cannot be reached any more" in result.error.value and "127.0.0.1" not in result.error.value
+    assert guest.ok("print(kept)") == "1\n"
+    guest.cluster.close()
+    guest.sandbox.workers_elsewhere = None
+    assert guest.ok("with ProcessPoolExecutor() as pool: print(*pool.map(abs, [-1, -2]))") == "1 2\n"
+
+
+def test_an_interrupt_works_while_the_cluster_is_gone(own_cluster: OwnCluster, attach: Attach) -> None:
+    cluster = own_cluster()
+    worker = cluster.add()
+    guest = attach(cluster)
+    guest.ok(POOL)
+    for process in cluster.processes:
+        process.send_signal(signal.SIGSTOP)
+    try:
+        timer = threading.Timer(1.0, guest.sandbox.interrupt)
+        timer.start()
+        result = guest.run("with ProcessPoolExecutor() as pool: list(pool.map(abs, range(4)))")
+        assert result.error is not None and result.error.name in ("KeyboardInterrupt", "BrokenProcessPool")
+    finally:
+        for process in cluster.processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+    assert worker.poll() is None
+
+
+def test_a_cluster_without_workers_or_none_at_all_says_so(own_cluster: OwnCluster, tmp_path: Path) -> None:
+    cluster = own_cluster()
+    with pytest.raises(ClusterError, match="has no workers; start some: wasm-kernel worker tcp://"):
+        Attached(cluster.address, tmp_path / "app")
+    cluster.close()
+    with pytest.raises(ClusterError, match="no Dask scheduler that answers"):
+        Attached(cluster.address, tmp_path / "app2")

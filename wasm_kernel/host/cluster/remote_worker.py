@@ -1,0 +1,239 @@
+"""A guest's copy on a worker of a Dask cluster, which runs calls one after the other, and those that share its fork.
+
+It is the `Worker` of a notebook with workers of its own, with another employer: one that has a call at a time, from
+Dask, and waits for what comes of it. A copy is kept for the next call of the same fork, as a process of a pool is; one
+that ended, or was stopped, is not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from wasm_kernel.guest import wire
+from wasm_kernel.host.cluster.frames import DONE, ENDED, Call, Outcome
+from wasm_kernel.host.cluster.received_fork import ReceivedFork
+from wasm_kernel.host.runtime.instance_parts import Fork, Handlers, Limits
+from wasm_kernel.host.runtime.worker import Worker
+from wasm_kernel.host.runtime.worker_limits import Clocks, Looks, SharedRoom, divide, open_files, private_bytes
+from wasm_kernel.host.runtime.workers import too_long
+from wasm_kernel.model.units import format_size
+
+_LOOK = 0.1  # seconds between looks whether a call is still wanted
+_JOIN = 0.05
+CANCELLED = "the call was cancelled"
+
+
+class RemoteWorker:
+    """One copy of the guest. An `Employer` of the `Worker` that it is."""
+
+    def __init__(self, crew: Crew, number: int, fork: Fork, function: int, limits: Limits) -> None:
+        description = crew.fork.description
+        self._crew = crew
+        self._clocks = Clocks()
+        self._changed = threading.Event()  # something happened that whoever waits for a call should look at
+        self._next: wire.SubmitTask | None = None
+        self._result: wire.TaskDone | None = None
+        self._why: str | None = None
+        self._most_cpu: float | None = None
+        self._output = {"stdout": "", "stderr": ""}
+        self._showed = False
+        self._worker = Worker(number, number, description.pool, description.era, self)
+
+        def make(output: Callable[[int, bytes], None], frame: Callable[[bytes], bytes]) -> object:
+            files, room = crew.fork.files, crew.room
+            handlers = Handlers(
+                output,
+                frame,
+                files.first_change,
+                lambda kind, wanted: room.give(self, kind, wanted),
+                max_frame=wire.MAX_FRAME_BYTES,
+            )
+            return crew.fork.instance(limits, handlers)
+
+        self._worker.start(fork, function, None, make)  # type: ignore[arg-type]
+
+    @property
+    def ended_already(self) -> bool:
+        """Whether it can run no more calls."""
+        return self._why is not None
+
+    def run(self, call: Call, wanted: Callable[[], bool]) -> Outcome:
+        """Run a call to its end, or until nobody wants it any more."""
+        self._result, self._output, self._showed = None, {"stdout": "", "stderr": ""}, False
+        self._changed.clear()
+        before = self._clocks.seconds()
+        most = call.cpu_seconds
+        self._most_cpu = None if most is None else before + most
+        self._next = wire.SubmitTask(0, 0, call.task, (call.data,))
+        self._worker.wake()
+        while self._result is None and self._why is None:
+            self._changed.wait(_LOOK)
+            self._changed.clear()
+            if not wanted():
+                self.stop(CANCELLED)
+        cpu = max(0.0, self._clocks.seconds() - before)
+        changed = self._worker.changed_files or self._crew.changed_files()
+        outputs = (self._output["stdout"], self._output["stderr"])
+        if self._result is not None:
+            status, data = self._result.status, self._result.buffers[0]
+            return Outcome(DONE, "", status, data, *outputs, cpu, changed, self._showed)
+        why = self._why or ""
+        return Outcome(ENDED, why, 0, b"", *outputs, cpu, changed, self._showed)
+
+    def stop(self, why: str) -> None:
+        """End it by force."""
+        self._worker.stop(why)
+        while self._worker.thread.is_alive():
+            self._crew.bump(self._worker)
+            self._worker.thread.join(_JOIN)
+
+    def private_bytes(self) -> int:
+        """How much of its memory it has written."""
+        return private_bytes(self._worker.address, self._crew.fork.policy.memory_bytes) if self._worker.address else 0
+
+    def end(self, why: str) -> None:
+        """Have it ended by force, without waiting for it."""
+        self._worker.stop(why)
+
+    # ---- as `Employer` says
+
+    def began(self, worker: Worker) -> None:
+        """As `Employer` says."""
+        self._clocks.start()
+
+    def take(self, worker: Worker) -> wire.SubmitTask | None:
+        """As `Employer` says."""
+        task, self._next = self._next, None
+        return task
+
+    def done(self, worker: Worker, result: wire.TaskDone) -> None:
+        """As `Employer` says."""
+        self._result = result
+        self._changed.set()
+
+    def print(self, stream: str, text: str) -> None:
+        """As `Employer` says: kept until the call is done, as much as a cell may print."""
+        policy = self._crew.fork.policy
+        most = policy.stdout_max_bytes if stream == "stdout" else policy.stderr_max_bytes
+        room = most - len(self._output[stream])
+        self._output[stream] += text[: max(0, room)]
+
+    def refused(self) -> None:
+        """As `Employer` says."""
+        self._showed = True
+
+    def ended(self, worker: Worker, why: str) -> None:
+        """As `Employer` says."""
+        self._clocks.stop()
+        self._crew.room.take_back(self)
+        self._why = why
+        self._changed.set()
+
+    def watch(self, now: float) -> None:
+        """As `Employer` says."""
+        if self._most_cpu is not None and self._clocks.seconds() > self._most_cpu:
+            self.end(too_long(self._crew.fork.policy))
+        self._crew.watch(now)
+
+
+class Crew:
+    """The copies of one fork in this process: they share its files, and the session's limits.
+
+    Attributes:
+        fork: What they are copies of.
+        room: Room on the disk.
+    """
+
+    def __init__(self, fork: ReceivedFork, threads: int, number: Callable[[], int]) -> None:
+        """``threads``: how many calls may run at a time."""
+        self.fork, self._number = fork, number
+        self._lock = threading.Lock()
+        self._idle: list[RemoteWorker] = []
+        self._all: set[RemoteWorker] = set()
+        self.room = SharedRoom(lambda kind: fork.files.left(fork.policy, kind), lambda: len(self._all) + 1)
+        policy, size = fork.policy, fork.fork.memory.size
+        self._share = divide(threads, size, 0, policy, None)
+        self._free = threading.Semaphore(self._share.workers)
+        self._limits = Limits(self._share.memory_bytes, policy.max_file_bytes, open_files(policy, threads))
+        self._looks = Looks(policy.memory_bytes - size)
+        self.calls = 0  # that run or wait; under the lock of whoever has it
+
+    @property
+    def problem(self) -> str:
+        """Why no call can run; empty if they can."""
+        if self._share.workers:
+            return ""
+        policy = self.fork.policy
+        return (
+            f"the memory limit of {format_size(policy.memory_bytes)} leaves no room for workers: the notebook has "
+            f"{format_size(self.fork.fork.memory.size)} of it. `%session limits memory=…` raises it"
+        )
+
+    def run(self, call: Call, wanted: Callable[[], bool]) -> Outcome:
+        """Run a call in a copy that is free, or in a new one."""
+        while not self._free.acquire(timeout=_LOOK):
+            if not wanted():
+                return Outcome(ENDED, CANCELLED)
+        try:
+            while True:
+                worker = self._take()
+                try:
+                    outcome = worker.run(call, wanted)
+                finally:
+                    self._give_back(worker)
+                if outcome.kind != ENDED or outcome.text:
+                    return outcome  # else it had run as many calls as it should, and left
+        finally:
+            self._free.release()
+
+    def _take(self) -> RemoteWorker:
+        with self._lock:
+            while self._idle:
+                worker = self._idle.pop()
+                if not worker.ended_already:
+                    return worker
+                self._all.discard(worker)
+        description = self.fork.description
+        worker = RemoteWorker(self, self._number(), self.fork.fork, description.function, self._limits)
+        with self._lock:
+            self._all.add(worker)
+        return worker
+
+    def _give_back(self, worker: RemoteWorker) -> None:
+        with self._lock:
+            if worker.ended_already:
+                self._all.discard(worker)
+            else:
+                self._idle.append(worker)
+
+    def changed_files(self) -> bool:
+        """Whether any of them changed a file."""
+        return self.fork.files.changed
+
+    def bump(self, worker: Worker) -> None:
+        """Get the attention of a copy that is to end."""
+        worker.bump()
+
+    def watch(self, now: float) -> None:
+        """On the ticker's thread: see that all of them have no more memory than the session may have."""
+        with self._lock:
+            if not self._looks.due(now) or not self._looks.may_be_too_much():
+                return
+            workers = list(self._all)
+        sizes = [(worker.private_bytes(), worker) for worker in workers if not worker.ended_already]
+        if sum(size for size, _ in sizes) > self._looks.private_bytes:
+            size, largest = max(sizes, key=lambda one: one[0])
+            most = format_size(self.fork.policy.memory_bytes)
+            largest.end(
+                f"the notebook and its calls on one machine need more than the memory limit of {most}; this one had "
+                f"changed {format_size(size)}. Use `%session limits memory=…`"
+            )
+
+    def close(self) -> None:
+        """End all of them."""
+        with self._lock:
+            workers, self._all, self._idle = list(self._all), set(), []
+        for worker in workers:
+            worker.stop("")
+        self.fork.close()

@@ -29,8 +29,8 @@ os.remove("peaks.csv")  # oops
 peaks = peaks[peaks.metres > 9000]""",
 )
 NAMED = 'peaks["feet"]'
-SIZE: ViewportSize = {"width": 1180, "height": 720}
-WIDER = 90  # pixels that the panel gets in addition
+SIZE: ViewportSize = {"width": 1240, "height": 720}
+WIDER = 60  # pixels that the panel gets in addition
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { Differences, VariableDifference } from './protocol';
+import { readable } from './file_names';
 import { isEmpty, signs } from './words';
 
 /** What differs between two moments: a table of variables, a list of files. */
@@ -34,10 +35,10 @@ export function differencesView(
                   <span className={`jp-WasmKernel-sign`} data-sign={sign}>
                     {sign}
                   </span>
-                  {item.name}
+                  {readable(item.name)}
                 </th>
-                <td>{item.then || '–'}</td>
-                <td>{item.now || '–'}</td>
+                <td>{readable(item.then) || '–'}</td>
+                <td>{readable(item.now) || '–'}</td>
               </tr>
             ))}
           </tbody>
@@ -47,8 +48,8 @@ export function differencesView(
         <>
           <h4>{trans.__('Files')}</h4>
           <ul>
-            {signs(found.files).map(({ sign, name }) => (
-              <li key={sign + name}>
+            {signs(found.files).map(({ sign, name }, index) => (
+              <li key={index}>
                 <span className="jp-WasmKernel-sign" data-sign={sign}>
                   {sign}
                 </span>
@@ -72,7 +73,7 @@ export function filesView(
       <p>{trans.__('No cell made these files, so going back removes them:')}</p>
       <ul>
         {files.map(name => (
-          <li key={name}>{name}</li>
+          <li key={name}>{readable(name)}</li>
         ))}
       </ul>
     </div>

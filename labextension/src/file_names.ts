@@ -1,4 +1,4 @@
-/** The guest's file names, as they can be shown: nothing in them hides, reorders or breaks a line. */
+/** The guest's file names, and other texts of one line, as they can be shown: nothing hides, reorders or breaks a line. */
 
 const JOINERS = /[\u200c\u200d]/u; // emoji and some scripts need them
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Cn}\p{Zl}\p{Zp}]/gu;

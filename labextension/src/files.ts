@@ -200,13 +200,14 @@ function showNotes(
 ): void {
   const note = new Widget();
   note.addClass('jp-WasmKernel-filesNote');
+  note.addClass('jp-WasmKernel-hint');
   note.node.setAttribute('role', 'status');
   (browser.layout as PanelLayout).addWidget(note);
   const show = () => {
     const session = sessions.connection()?.state?.session;
     const total = drive.total(browser.model.path.replace(`${DRIVE}:`, ''));
     note.node.textContent = !session
-      ? trans.__('The files of a notebook with this kernel are shown here.')
+      ? trans.__('The files of a notebook with this kernel are here.')
       : total
         ? trans.__(
             'The first %1 of %2 are shown. %session files shows all, page by page.',
@@ -216,6 +217,7 @@ function showNotes(
         : '';
     note.setHidden(!note.node.textContent);
     browser.toggleClass('jp-mod-noSession', !session);
+    browser.toolbar.setHidden(!session); // it is in the heading
   };
   sessions.changed.connect(show);
   browser.model.refreshed.connect(show);

@@ -68,8 +68,13 @@ class LimitsForm extends ReactWidget {
       file: trans.__('any single file'),
       files: trans.__('number of files and folders'),
       open: trans.__('files open at once'),
+      connections: trans.__('network connections open at once'),
+      transfer: trans.__('what one cell sends and receives'),
+      traffic: trans.__('what the session sends and receives in all'),
+      connect: trans.__('time to connect to a host'),
       output: trans.__('text printed by one cell'),
-      display: trans.__('figures, tables and widgets of one cell')
+      display: trans.__('figures, tables and widgets of one cell'),
+      workers: trans.__('workers of process pools and joblib')
     };
     return (
       <>
@@ -78,6 +83,11 @@ class LimitsForm extends ReactWidget {
             {this.problem}
           </p>
         )}
+        <p className="jp-WasmKernel-hint">
+          {trans.__(
+            'They hold from the next cell on, for this session. Write 4G, 500M, 60s or 10m, or off for no limit.'
+          )}
+        </p>
         <table>
           <tbody>
             {Object.entries(this.limits).map(([name, limit]) => (
@@ -100,22 +110,14 @@ class LimitsForm extends ReactWidget {
                 </td>
                 <td id={`wasm-kernel-most-${name}`}>
                   {meanings[name] ?? ''}
-                  <br />
-                  <small>
-                    {limit.most === 'no limit'
-                      ? trans.__('no maximum')
-                      : trans.__('at most %1', limit.most)}
-                  </small>
+                  {limit.most !== 'no limit' && (
+                    <small>{trans.__('at most %1', limit.most)}</small>
+                  )}
                 </td>
               </tr>
             ))}
           </tbody>
         </table>
-        <p className="jp-WasmKernel-hint">
-          {trans.__(
-            'Write 4G, 500M, 60s or 10m. They hold from the next cell on, for this session.'
-          )}
-        </p>
       </>
     );
   }

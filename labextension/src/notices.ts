@@ -7,7 +7,9 @@ import { progressWords, told } from './notice_words';
 import type { Notice, Progress } from './protocol';
 import type { Sessions } from './sessions';
 
-const GLANCE = 10000; // milliseconds
+/** Milliseconds after which a notification goes by itself, so that it does not lie over the panel; Lab's bell keeps it. */
+const GLANCE = 10_000;
+const WARNING = 30_000;
 
 /** Show what kernels want the person to know as Lab's own notifications; each event once, however many views it has. */
 export function showNotices(
@@ -59,7 +61,8 @@ function show(
     buttons.push(detailsButton(notice.text, trans));
   }
   Notification.emit(message, type, {
-    autoClose: type === 'info' ? GLANCE : false,
+    autoClose:
+      type === 'info' ? GLANCE : notice.kind === 'lost' ? false : WARNING,
     actions: buttons
   });
 }

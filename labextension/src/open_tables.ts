@@ -5,6 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { spreadsheetIcon } from '@jupyterlab/ui-components';
 import { SplitPanel, type Widget } from '@lumino/widgets';
 import { Refused } from './connection';
+import { readable } from './file_names';
 import type { Sessions } from './sessions';
 import type { TableView } from './table_view';
 
@@ -43,8 +44,9 @@ export class OpenTables {
       return;
     }
     const { sessions, themes, trans } = this;
+    const shown = readable(name);
     const view = new TableView({
-      name,
+      name: shown,
       themes,
       trans,
       ask: async (row, column, at) => {
@@ -56,8 +58,8 @@ export class OpenTables {
       }
     });
     view.id = id;
-    view.title.label = name;
-    view.title.caption = trans.__('%1 of %2', name, panel.title.label);
+    view.title.label = shown;
+    view.title.caption = trans.__('%1 of %2', shown, panel.title.label);
     view.title.icon = spreadsheetIcon;
     view.title.closable = true;
     const beside = [...this.tables.values()].find(

@@ -98,8 +98,13 @@ export class TableView extends BoxPanel {
   dispose(): void {
     window.clearTimeout(this.retry);
     this.options.themes?.themeChanged.disconnect(this.dress);
-    Signal.clearData(this);
     super.dispose();
+  }
+
+  /** A tab that is closed is gone: else it could not be opened again. */
+  protected onCloseRequest(message: Message): void {
+    super.onCloseRequest(message);
+    this.dispose();
   }
 
   protected onActivateRequest(message: Message): void {

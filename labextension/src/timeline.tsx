@@ -9,9 +9,10 @@ import {
   undoIcon,
   UseSignal
 } from '@jupyterlab/ui-components';
-import { type KeyboardEvent, memo, useRef, useState } from 'react';
+import { type KeyboardEvent, memo, useEffect, useRef, useState } from 'react';
 import type { Actions } from './actions';
 import type { Connection } from './connection';
+import { readable } from './file_names';
 import { compareIcon, forkIcon, hereIcon } from './icons';
 import { keysOf, moveBetween, stepOf } from './moves';
 import { versionHint } from './notice_words';
@@ -66,8 +67,9 @@ export class TimelineView extends ReactWidget {
       ? trans.__('Now at cell [%1].', number)
       : trans.__('Now at %1.', label || trans.__('Start'));
     this.told = where;
+    this.moves += 1;
     if (move.files.length > 0) {
-      const files = move.files.slice(0, MOST_TOLD).join(', ');
+      const files = move.files.slice(0, MOST_TOLD).map(readable).join(', ');
       const more = move.files.length > MOST_TOLD ? ', …' : '';
       this.told = `${where} ${trans.__('Files that changed with it: %1', files + more)}`;
       Notification.info(this.told, { autoClose: 6000 });
@@ -75,6 +77,7 @@ export class TimelineView extends ReactWidget {
   }
 
   private told = '';
+  private moves = 0;
   private shown: Connection | null = null;
   private rows: Row[] = [];
 
@@ -137,6 +140,7 @@ export class TimelineView extends ReactWidget {
           rows={merged(state.rows, connection.older.rows)}
           count={state.rows.length + state.older}
           kept={state.kept}
+          moves={this.moves}
           more={() => void connection.older.more()}
           actions={actions}
           trans={trans}
@@ -154,6 +158,8 @@ function Rows(props: {
   /** How many there are, with those that are not here yet. */
   count: number;
   kept: number;
+  /** Another one after each undo, redo or restore. */
+  moves: number;
   more: () => void;
   actions: Actions;
   trans: TranslationBundle;
@@ -167,9 +173,17 @@ function Rows(props: {
     const step = stepOf(event.key, reachable, rows.length);
     if (step !== null && list.current) {
       event.preventDefault();
-      showItem(list.current, step);
+      showItem(list.current, step, item => item.focus());
     }
   };
+  useEffect(() => {
+    const now = rows.findIndex(row => row.state === 'now');
+    if (props.moves && now >= 0 && list.current) {
+      showItem(list.current, now, item =>
+        item.scrollIntoView({ block: 'nearest' })
+      );
+    }
+  }, [props.moves]);
   return (
     <div
       ref={list}
@@ -312,9 +326,9 @@ function DrawnRow(props: RowProps): JSX.Element {
       </div>
       {changes.length > 0 && (
         <div className="jp-WasmKernel-changes">
-          {changes.map(({ sign, kind, name, file }) => (
+          {changes.map(({ sign, kind, name, file }, index) => (
             <span
-              key={`${file} ${sign} ${name}`}
+              key={index}
               className="jp-WasmKernel-change"
               data-sign={sign}
               title={`${name}: ${kind}`}

@@ -12,6 +12,12 @@ export function markUndoneCells(
   sessions.changed.connect(() =>
     tracker.forEach(panel => mark(panel, sessions))
   );
+  const follow = (panel: NotebookPanel) => {
+    // A cell that begins to run has no number any more.
+    panel.sessionContext.statusChanged.connect(() => mark(panel, sessions));
+  };
+  tracker.forEach(follow);
+  tracker.widgetAdded.connect((_, panel) => follow(panel));
 }
 
 function mark(panel: NotebookPanel, sessions: Sessions): void {

@@ -9,6 +9,9 @@ import { size } from './words';
 const FRESH = 3000;
 /** Uploads that follow each other sooner are told of together: Lab sends a folder's files one by one. */
 const PAUSE = 500;
+/** Milliseconds after which what is said at the end goes by itself; Lab's bell keeps it. */
+const GLANCE = 3000;
+const LONG = 20_000;
 
 /**
  * Uploads of any size, one after the other: what does not fit is not sent, what is there is not replaced unasked, and
@@ -237,7 +240,7 @@ class Batch {
       return; // nothing was sent, and nothing went wrong
     }
     const type = isBad ? 'error' : isCancelled ? 'info' : 'success';
-    const autoClose = isBad ? false : 3000;
+    const autoClose = isBad ? LONG : GLANCE;
     if (this.id === null) {
       Notification.emit(message, type, { autoClose });
     } else {

@@ -30,20 +30,26 @@ export class UsageItem extends ReactWidget {
     }
     const { trans } = this;
     const Icon = state.trusted ? trustedIcon.react : sealedIcon.react;
+    const trust = state.trusted ? trans.__('Trusted') : trans.__('Sealed');
+    const memory = `${trans.__('Memory')} ${text(state.memory)}`;
+    const disk = `${trans.__('Disk')} ${text(state.disk)}`;
+    const said = [trust, memory, disk];
     return (
       <>
         <button
           type="button"
           className="jp-WasmKernel-usageButton"
           title={trans.__(
-            'What this notebook uses, and how much it may. Click for its timeline.'
+            '%1. What this notebook uses, and how much it may. Click for its timeline.',
+            said.join(', ')
           )}
+          aria-label={said.join(', ')}
           onClick={this.open}
         >
           <Icon tag="span" width="14px" height="14px" />
-          {state.trusted ? trans.__('Trusted') : trans.__('Sealed')}
-          <Meter label={trans.__('Memory')} usage={state.memory} />
-          <Meter label={trans.__('Disk')} usage={state.disk} />
+          <span className="jp-WasmKernel-words">{trust}</span>
+          <Meter text={memory} usage={state.memory} />
+          <Meter text={disk} usage={state.disk} />
         </button>
         <button
           type="button"
@@ -59,12 +65,17 @@ export class UsageItem extends ReactWidget {
   }
 }
 
-function Meter(props: { label: string; usage: Usage }): JSX.Element {
+function text({ used, limit }: Usage): string {
+  return `${used === null ? '?' : size(used)} / ${size(limit)}`;
+}
+
+/** A text and a bar; a narrow status bar has room for one of them. */
+function Meter(props: { text: string; usage: Usage }): JSX.Element {
   const { used, limit } = props.usage;
   const share = used === null ? 1 : Math.min(1, used / limit);
   return (
     <span className="jp-WasmKernel-meter">
-      {props.label} {used === null ? '?' : size(used)} / {size(limit)}
+      <span className="jp-WasmKernel-words">{props.text}</span>
       <meter min={0} max={1} high={0.8} optimum={0} value={share} aria-hidden />
     </span>
   );

@@ -9,6 +9,7 @@ import {
   firstText,
   opens
 } from './arranged';
+import { readable } from './file_names';
 import { ValuesOfSessions } from './first_values';
 import type { FirstValues, Variable } from './protocol';
 import type { Sessions } from './sessions';
@@ -39,7 +40,7 @@ export class VariablesView extends ReactWidget {
           <UseSignal signal={this.values.changed}>
             {() => (
               <VariableTable
-                variables={this.sessions.connection()?.state?.variables ?? []}
+                variables={this.sessions.connection()?.state?.variables ?? null}
                 values={this.values.current}
                 open={this.open}
                 trans={this.trans}
@@ -55,7 +56,8 @@ export class VariablesView extends ReactWidget {
 }
 
 function VariableTable(props: {
-  variables: Variable[];
+  /** Null if there is no session. */
+  variables: Variable[] | null;
   values: { [name: string]: FirstValues };
   open: (name: string) => void;
   trans: TranslationBundle;
@@ -64,9 +66,13 @@ function VariableTable(props: {
   const [text, setText] = useState('');
   const [column, setColumn] = useState<Column>('name');
   const [down, setDown] = useState(false);
-  if (variables.length === 0) {
+  if (!variables?.length) {
     return (
-      <p className="jp-WasmKernel-hint">{trans.__('No variables yet.')}</p>
+      <p className="jp-WasmKernel-hint">
+        {variables
+          ? trans.__('No variables yet.')
+          : trans.__('The variables of a notebook with this kernel are here.')}
+      </p>
     );
   }
   const head = (name: Column, label: string) => (
@@ -138,7 +144,9 @@ function VariableRows(props: {
   trans: TranslationBundle;
 }): JSX.Element {
   const { variable, open, trans } = props;
-  const first = firstText(variable);
+  const first = readable(firstText(variable));
+  const name = readable(variable.name);
+  const type = readable(variable.type);
   const shape = variable.shape ?? (variable.size ? [variable.size] : []);
   return (
     <tbody
@@ -146,20 +154,20 @@ function VariableRows(props: {
       onDoubleClick={() => opens(variable) && open(variable.name)}
     >
       <tr>
-        <th scope="row" title={variable.name}>
+        <th scope="row" title={name}>
           {opens(variable) ? (
             <button
               type="button"
-              title={trans.__('Open %1 as a table', variable.name)}
+              title={trans.__('Open %1 as a table', name)}
               onClick={() => open(variable.name)}
             >
-              {variable.name}
+              {name}
             </button>
           ) : (
-            variable.name
+            name
           )}
         </th>
-        <td title={variable.type}>{variable.type}</td>
+        <td title={type}>{type}</td>
         <td title={shapeText(shape)}>{shapeText(shape)}</td>
         <td className="jp-WasmKernel-count">
           {variable.bytes ? size(variable.bytes) : ''}

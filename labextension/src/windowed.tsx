@@ -31,13 +31,17 @@ export function Windowed<T>(props: {
   );
 }
 
-/** Bring an item into sight, and the focus to it. One that is not in the page comes when its place is in sight. */
-export function showItem(within: HTMLElement, index: number): void {
+/** Do something with an item. One that is not in the page comes when its place is in sight. */
+export function showItem(
+  within: HTMLElement,
+  index: number,
+  found: (item: HTMLElement) => void
+): void {
   let tries = 60; // pictures
   const look = () => {
     const item = within.querySelector<HTMLElement>(`[data-index="${index}"]`);
     if (item) {
-      item.focus();
+      found(item);
     } else if (tries-- > 0) {
       within
         .querySelector(`[data-chunk="${Math.floor(index / CHUNK)}"]`)

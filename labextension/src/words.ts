@@ -1,5 +1,6 @@
 /** Numbers, times and changes as people read them. */
 
+import { readable } from './file_names';
 import type { Changes, Page, Row } from './protocol';
 
 const UNITS = ['B', 'KB', 'MB', 'GB', 'TB'];
@@ -56,7 +57,8 @@ export function when(at: string, now: Date = new Date()): string {
 
 /** The first line of code that says something. */
 export function firstLine(code: string): string {
-  return code.split('\n').find(line => line.trim()) ?? '';
+  const line = code.split('\n').find(line => line.trim()) ?? '';
+  return readable(line.replace(/\t/g, ' '));
 }
 
 /** Whether a cell changed nothing. */
@@ -78,7 +80,7 @@ export function signs(
     ['removed', '−']
   ];
   return kinds.flatMap(([kind, sign]) =>
-    changes[kind].map(name => ({ sign, kind, name }))
+    changes[kind].map(name => ({ sign, kind, name: readable(name) }))
   );
 }
 

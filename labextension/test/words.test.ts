@@ -67,6 +67,15 @@ test('changes become signs', () => {
   expect(isEmpty(none)).toBe(true);
 });
 
+test('what a cell is called and changed hides nothing', () => {
+  const changes = { ...none, added: ['a\u202egnp.exe', 'same\u200b.txt'] };
+  expect(signs(changes).map(c => c.name)).toEqual([
+    'a\ufffdgnp.exe',
+    'same\ufffd.txt'
+  ]);
+  expect(firstLine('\tx = 1 # \u202e2')).toBe(' x = 1 # \ufffd2');
+});
+
 test('a cell was undone if only undone rows have its number and code', () => {
   const rows = [
     row(3, 'y = 3', 'undone'),

@@ -12,7 +12,16 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.browser import chromium
-from tests.browser.lab import LIGHT, Lab, Notebook, install_unsealed_kernel, open_lab, running_browser, running_lab
+from tests.browser.lab import (
+    LIGHT,
+    Lab,
+    Notebook,
+    install_unsealed_kernel,
+    open_lab,
+    running_browser,
+    running_lab,
+    tidy,
+)
 from tests.browser.side_panel import Opened, SidePanel, run_beside_panel
 
 
@@ -35,7 +44,11 @@ def lab(browser_path: str, shots: Path, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture(scope="package")
 def page(lab: Lab, browser_path: str) -> Iterator[Page]:
     with running_browser(browser_path) as context:
-        yield open_lab(context, lab)
+        page = open_lab(context, lab)
+        # Lab asks nobody to be disturbed, but only learns that some moments after a page was loaded.
+        toast = page.locator(".Toastify__toast-container .Toastify__close-button").first
+        page.add_locator_handler(toast, lambda button: button.click(), no_wait_after=True)
+        yield page
 
 
 @pytest.fixture
@@ -49,7 +62,7 @@ def notebook(request: pytest.FixtureRequest, lab: Lab, page: Page, shots: Path) 
         return made[-1]
 
     yield make
-    page.keyboard.press("Escape")
+    tidy(page)
     for notebook in made:
         notebook.screenshot(name)
         notebook.close()
@@ -58,12 +71,10 @@ def notebook(request: pytest.FixtureRequest, lab: Lab, page: Page, shots: Path) 
 
 
 @pytest.fixture
-def opened(notebook: Callable[..., Notebook], page: Page) -> Iterator[Opened]:
+def opened(notebook: Callable[..., Notebook]) -> Opened:
     """A notebook, all cells run one by one, with the panel beside it."""
 
     def opened(*cells: str) -> tuple[Notebook, SidePanel]:
         return run_beside_panel(notebook(*cells))
 
-    yield opened
-    page.keyboard.press("Escape")
-    page.evaluate("() => jupyterapp.commands.execute('application:toggle-right-area').then(() => null)")
+    return opened

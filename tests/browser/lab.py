@@ -193,6 +193,27 @@ def _wait_for_lab(page: Page) -> None:
     page.evaluate("() => window.jupyterapp.restored.then(() => null)")
 
 
+def tidy(page: Page) -> None:
+    """Close what a test, perhaps one that failed, left open over and beside its notebook."""
+    for _ in range(5):  # a menu may lie over a dialog, and a dialog over another
+        page.keyboard.press("Escape")
+        if not page.locator(".jp-Dialog, .lm-Menu").count():
+            break
+    listed = page.get_by_role("button", name="Hide notifications")
+    if listed.count():
+        listed.click()
+    page.evaluate(
+        """() => {
+            const { shell } = jupyterapp;
+            for (const widget of [...shell.widgets('main')]) {
+                if (widget.context?.path.startsWith('sandbox:')) widget.dispose();
+            }
+            shell.collapseLeft();
+            shell.collapseRight();
+        }"""
+    )
+
+
 class Notebook:
     """One notebook, open in Lab with its kernel."""
 

@@ -73,6 +73,20 @@ def upload(page: Page, path: Path) -> None:
     chosen.value.set_files(path)
 
 
+def drag(source: Locator, target: Locator) -> None:
+    """With the mouse, from one row of a file browser to another."""
+    expect(source).to_be_visible()
+    expect(target).to_be_visible()
+    begin, end, mouse = source.bounding_box(), target.bounding_box(), source.page.mouse
+    assert begin is not None and end is not None
+    x, y = begin["x"] + 60, begin["y"] + 8
+    mouse.move(x, y)
+    mouse.down()
+    for step in range(1, 11):
+        mouse.move(x + (end["x"] + 60 - x) * step / 10, y + (end["y"] + 8 - y) * step / 10)
+    mouse.up()
+
+
 def walk_through_time(book: Notebook, panel: SidePanel) -> None:
     """After `CELLS` ran: undo two, redo one, name, compare, and back to the first cell."""
     failed = panel.row("1/0")

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.lab import Notebook
+from tests.browser.side_panel import drag
 from tests.conformance.client import eventually
 
 FILES = """
@@ -71,17 +72,6 @@ class FilesPanel:
             ".forEach(w => w.dispose())"
         )
 
-    def drag(self, source: Locator, target: Locator) -> None:
-        """With the mouse, from one place of Lab to another."""
-        begin, end = source.bounding_box(), target.bounding_box()
-        assert begin is not None and end is not None
-        x, y = begin["x"] + 60, begin["y"] + 8
-        self.page.mouse.move(x, y)
-        self.page.mouse.down()
-        for step in range(1, 11):
-            self.page.mouse.move(x + (end["x"] + 60 - x) * step / 10, y + (end["y"] + 8 - y) * step / 10)
-        self.page.mouse.up()
-
     def drop(self, *paths: Path) -> None:
         """From the desktop onto the list."""
         box = self.list.bounding_box()
@@ -95,7 +85,7 @@ class FilesPanel:
 
 
 @pytest.fixture
-def files(notebook: Callable[..., Notebook], page: Page) -> Iterator[Callable[..., FilesPanel]]:
+def files(notebook: Callable[..., Notebook]) -> Callable[..., FilesPanel]:
     """A notebook whose first cell has run, with the panel beside it."""
 
     def files(code: str = FILES) -> FilesPanel:
@@ -104,14 +94,7 @@ def files(notebook: Callable[..., Notebook], page: Page) -> Iterator[Callable[..
         book.run_all()
         return panel
 
-    yield files
-    for _ in range(2):
-        page.keyboard.press("Escape")
-    page.evaluate(
-        "() => [...jupyterapp.shell.widgets('main')].filter(w => w.context?.path.startsWith('sandbox:'))"
-        ".forEach(w => w.dispose())"
-    )
-    page.evaluate("() => jupyterapp.commands.execute('application:toggle-right-area').then(() => null)")
+    return files
 
 
 Make = Callable[..., FilesPanel]
@@ -226,27 +209,24 @@ def test_drags_in_and_out(files: Make) -> None:
         panel.book.command(command, wait=True)
     theirs = page.locator("#filebrowser .jp-DirListing-item")
     beside, inner = theirs.filter(has_text="aside.txt"), theirs.filter(has_text="inner")
-    try:
-        panel.drag(panel.row("mine.txt"), beside)
-        expect(theirs.filter(has_text="mine.txt")).to_be_visible()
-        assert (outside / "mine.txt").read_text() == "m" and (inside / "mine.txt").exists()
-        panel.drag(panel.row("data"), inner)
-        assert eventually(lambda: (outside / "inner/data/raw/x.bin").exists())
-        panel.drag(inner, panel.row("mine.txt"))
-        expect(panel.row("inner")).to_be_visible()
-        assert eventually(lambda: (inside / "inner/data/raw/x.bin").exists())
-        panel.drag(beside, panel.row("data"))
-        assert eventually(lambda: (inside / "data/aside.txt").exists())
-        (inside / "data/aside.txt").write_text("guest's")
-        panel.drag(beside, panel.row("data"))
-        page.locator(".jp-Dialog button", has_text="Skip").click()
-        expect(page.locator(".jp-Dialog")).to_have_count(0)
-        assert (inside / "data/aside.txt").read_text() == "guest's"
-        panel.drag(panel.row("mine.txt"), panel.row("data"))  # within the sandbox it is moved
-        expect(panel.row("mine.txt")).to_have_count(0)
-        assert (inside / "data/mine.txt").exists()
-    finally:
-        panel.book.command("application:toggle-left-area", wait=True)
+    drag(panel.row("mine.txt"), beside)
+    expect(theirs.filter(has_text="mine.txt")).to_be_visible()
+    assert (outside / "mine.txt").read_text() == "m" and (inside / "mine.txt").exists()
+    drag(panel.row("data"), inner)
+    assert eventually(lambda: (outside / "inner/data/raw/x.bin").exists())
+    drag(inner, panel.row("mine.txt"))
+    expect(panel.row("inner")).to_be_visible()
+    assert eventually(lambda: (inside / "inner/data/raw/x.bin").exists())
+    drag(beside, panel.row("data"))
+    assert eventually(lambda: (inside / "data/aside.txt").exists())
+    (inside / "data/aside.txt").write_text("guest's")
+    drag(beside, panel.row("data"))
+    page.locator(".jp-Dialog button", has_text="Skip").click()
+    expect(page.locator(".jp-Dialog")).to_have_count(0)
+    assert (inside / "data/aside.txt").read_text() == "guest's"
+    drag(panel.row("mine.txt"), panel.row("data"))  # within the sandbox it is moved
+    expect(panel.row("mine.txt")).to_have_count(0)
+    assert (inside / "data/mine.txt").exists()
 
 
 def test_what_comes_from_the_desktop(files: Make, tmp_path: Path) -> None:
@@ -335,6 +315,7 @@ def test_hostile_names_and_notebooks(files: Make) -> None:
     os.mkfifo(folder / "pipe")
     for number in range(2500):
         (folder / f"many/{number:04}").touch()
+    expect(page.locator(".jp-WasmKernel-row").first).to_contain_text("a\ufffdgnp.exe")
     page.locator(".jp-WasmKernel").get_by_role("button", name="Refresh the list").click()
     editor = page.locator(".jp-FileEditor:visible .cm-content")
     for name, content in (

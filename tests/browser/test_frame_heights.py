@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 
@@ -137,7 +138,7 @@ _WATCH = """() => {
     window.watched = new MutationObserver(found => {
         const boxes = [...document.querySelectorAll('.wasm-kernel-frame')];
         for (const { target } of found) {
-            if (boxes.includes(target)) window.heights.push([boxes.indexOf(target), target.offsetHeight]);
+            if (boxes.includes(target)) window.heights.push([boxes.indexOf(target), target.offsetHeight, performance.now()]);
         }
     });
     window.watched.observe(document.body, { subtree: true, attributes: true, attributeFilter: ['style'] });
@@ -155,10 +156,12 @@ def test_hostile_frames(notebook: Make, page: Page) -> None:
     page.wait_for_timeout(4000)
     heights = page.evaluate("() => { window.watched.disconnect(); return window.heights }")
     for number, mark in enumerate(("beside", *_ATTEMPTS)):
-        mine = [pixels for which, pixels in heights if which == number]
-        assert len(mine) <= 20 + 10, f"{mark}: 20 at once, then one a second"
-        assert max(mine, default=0) <= 10_000, mark
-    assert {pixels for which, pixels in heights if which == 0} == {108}, "nobody else sets its height"
+        mine = [(pixels, at) for which, pixels, at in heights if which == number]
+        mine = [now for before, now in itertools.pairwise([(0, 0), *mine]) if before[0] != now[0]]
+        seconds = (mine[-1][1] - mine[0][1]) / 1000 if mine else 0
+        assert len(mine) <= 20 + seconds + 2, f"{mark}: 20 at once, then one a second"
+        assert max((pixels for pixels, _ in mine), default=0) <= 10_000, mark
+    assert {pixels for which, pixels, _ in heights if which == 0} == {108}, "nobody else sets its height"
     assert height(box(book, 0)) == 108
     expect(page.locator(".jp-WasmKernel-usageButton")).to_contain_text("Sealed")
     assert page.evaluate("() => 6 * 7") == 42

@@ -60,7 +60,9 @@ def test_a_thousand_rows(notebook: Callable[..., Notebook], page: Page, shots: P
 
     gone = panel.row("name_900 = 900")
     page.evaluate(_SCROLL, 0)
+    end = time.monotonic() + 2 * PATIENCE
     while not gone.count():
+        assert time.monotonic() < end, panel.rows().last.inner_text()
         page.evaluate("() => { document.querySelector('.jp-WasmKernel-view').scrollTop += 400 }")
         page.wait_for_timeout(50)
     gone.hover()

@@ -7,7 +7,7 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from tests.browser.lab import DARK, HIGH_CONTRAST, LIGHT, Notebook
-from tests.browser.side_panel import CELLS, Opened, entry, upload, walk_through_time
+from tests.browser.side_panel import CELLS, Opened, drag, entry, upload, walk_through_time
 from tests.conformance.client import eventually
 
 
@@ -60,6 +60,21 @@ def test_after_a_restart_of_the_kernel_it_is_connected_again(opened: Opened) -> 
     number = book.run("y = 2")
     expect(panel.rows("now")).to_contain_text("y = 2")
     assert panel.variables() == ["y"], number
+
+
+def test_a_cell_that_was_undone_looks_so_until_it_runs_again(opened: Opened) -> None:
+    book, panel = opened("open('go', 'w').close()", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.05)")
+    panel.press("Undo cell")
+    undone = book.panel.locator(".jp-mod-wasmUndone")
+    expect(undone).to_have_count(1)
+    (book.folder / "go").unlink()
+    book.cell(1).locator(".cm-content").click()
+    book.page.keyboard.press("Shift+Enter")
+    expect(undone).to_have_count(0)  # it has not ended yet
+    expect(book.cell(1).locator(".jp-InputPrompt")).to_contain_text("*")
+    (book.folder / "go").touch()
+    book.wait_until_done(1)
+    expect(undone).to_have_count(0)
 
 
 def test_two_notebooks_side_by_side_have_each_their_own(opened: Opened) -> None:
@@ -132,7 +147,7 @@ def test_files_open_in_labs_own_viewers(opened: Opened) -> None:
     expect(editor).to_have_text("first")
     editor.fill("second")
     page.keyboard.press("Control+s")
-    eventually(lambda: (book.folder / "note.txt").read_text() == "second")
+    assert eventually(lambda: (book.folder / "note.txt").read_text() == "second")
     book.command("docmanager:open", wait=True, path=book.name, factory="Notebook")
     assert book.text(book.run("print(open('note.txt').read())")).strip() == "second"
 
@@ -178,19 +193,7 @@ def test_a_file_is_dragged_from_labs_browser_into_the_sandbox(opened: Opened) ->
     page.evaluate("() => jupyterapp.commands.execute('filebrowser:activate').then(() => null)")
     page.evaluate("() => jupyterapp.commands.execute('filebrowser:refresh').then(() => null)")
     theirs = page.locator("#filebrowser .jp-DirListing-item").filter(has_text="beside.csv")
-    expect(theirs).to_be_visible()
-    target = entry(book, "mine.txt").bounding_box()
-    source = theirs.bounding_box()
-    assert target is not None and source is not None
-    page.mouse.move(source["x"] + 60, source["y"] + 8)
-    page.mouse.down()
-    for step in range(1, 11):
-        page.mouse.move(
-            source["x"] + 60 + (target["x"] + 60 - source["x"] - 60) * step / 10,
-            source["y"] + 8 + (target["y"] + 8 - source["y"] - 8) * step / 10,
-        )
-    page.mouse.up()
+    drag(theirs, entry(book, "mine.txt"))
     expect(entry(book, "beside.csv")).to_be_visible()
     assert (book.folder / "beside.csv").read_text() == "a,b\n1,2\n"
     assert (book.lab.notebooks / "beside.csv").exists()
-    page.evaluate("() => jupyterapp.commands.execute('application:toggle-left-area').then(() => null)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
@@ -98,6 +99,17 @@ def test_a_table_of_ten_million_rows(opened: Opened) -> None:
     table.shows(4, 0, "4")
     panel.press("Undo cell")
     expect(table.note).to_have_text("")
+
+
+def test_a_table_that_was_closed_opens_again(opened: Opened) -> None:
+    book, _ = opened(FRAME)
+    for _ in range(2):
+        variable(book.page, "cities").get_by_role("button", name="cities").click()
+        table = Table(book.page, "cities")
+        table.shows(2, 0, "Basel")
+        tab = book.page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text=re.compile("^cities$"))
+        tab.locator(".lm-TabBar-tabCloseIcon").click()
+        expect(table.node).to_have_count(0)
 
 
 def test_a_table_waits_until_the_cell_has_ended(opened: Opened) -> None:

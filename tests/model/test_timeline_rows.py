@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from wasm_kernel.model.snapshots import Snapshot
-from wasm_kernel.model.timeline_rows import Changes, row_of, timeline_rows
+from wasm_kernel.model.timeline_rows import Changes, row_of, timeline_rows, with_waiting
 
 NOW = datetime(2026, 11, 18, tzinfo=UTC)
 
@@ -35,3 +35,22 @@ def test_metadata_that_does_not_fit_is_left_out() -> None:
     )
     assert (row.number, row.code, row.seconds, row.ok) == (None, "5", None, True)
     assert row.variables == Changes(added=("a" * 200,))
+
+
+def test_one_that_is_just_being_stored_has_one_row() -> None:
+    start, first, second = (snapshot(f"s{n}", number=n, cell=f"x = {n}", seconds=n + 0.5) for n in range(3))
+    waiting = [row_of(s.metadata, s.created_at) for s in (second, first)]
+
+    def shown(known: list[Snapshot], behind: list[Snapshot]) -> list[tuple[int | None, str, str]]:
+        rows = timeline_rows(known, (s.snapshot_id for s in behind), behind[0])
+        return [(row.number, row.snapshot_id, row.state) for row in with_waiting(rows, waiting)]
+
+    before = [(2, "", "now"), (1, "", "past"), (0, "s0", "past")]
+    assert shown([start], [start]) == before
+    assert shown([first, start], [start]) == before  # it is on the disk, but the session is not known to be there
+    assert shown([first, start], [first, start]) == [(2, "", "now"), (1, "s1", "past"), (0, "s0", "past")]
+    assert shown([second, first, start], [second, first, start]) == [
+        (2, "s2", "now"),
+        (1, "s1", "past"),
+        (0, "s0", "past"),
+    ]

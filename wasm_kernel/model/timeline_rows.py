@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -71,6 +71,21 @@ def timeline_rows(known: Sequence[Snapshot], behind: Iterable[str], last: Snapsh
             row_of(snapshot.metadata, snapshot.created_at, snapshot.snapshot_id, label=snapshot.label, state=state)
         )
     return rows
+
+
+def with_waiting(stored: Sequence[TimelineRow], waiting: Sequence[TimelineRow]) -> list[TimelineRow]:
+    """Rows with those of cells whose checkpoints wait to be stored, newest first: the session is at the first of these.
+
+    One that is just being stored is among both. Until the session is known to be there, it looks as if it was undone.
+    """
+    waits = {row.key for row in waiting}
+    rows = [row for row in stored if row.state != "undone" or row.key not in waits]
+    known = {row.key for row in rows}
+    fresh = [row for row in waiting if row.key not in known]
+    if fresh:
+        rows = [replace(row, state="past") if row.state == "now" else row for row in rows]
+        fresh[0] = replace(fresh[0], state="now")
+    return fresh + rows
 
 
 def row_of(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from wasm_kernel.errors import ConfigurationError, WasmKernelError
 from wasm_kernel.host.files import workspace_survey
 from wasm_kernel.model.snapshots import MAX_LABEL, Manifest, SavedFile, Snapshot
-from wasm_kernel.model.timeline_rows import TimelineRow, row_of, timeline_rows
+from wasm_kernel.model.timeline_rows import TimelineRow, row_of, timeline_rows, with_waiting
 from wasm_kernel.sessions.recorder import read_snapshot
 from wasm_kernel.sessions.runtime import SessionRuntime
 from wasm_kernel.sessions.snapshots import list_snapshots
@@ -46,11 +45,7 @@ class Timeline:
         waiting = [row_of(cell, datetime.now(UTC)) for cell in reversed(self._runtime.checkpoints.waiting)]
         found = self.snapshots()
         rows = timeline_rows(found, (s.snapshot_id for s in self.behind(found)), self.last)
-        fresh = [row for row in waiting if row.number is not None]
-        if fresh:  # the session is at the newest of these
-            rows = [replace(row, state="past") if row.state == "now" else row for row in rows]
-            fresh[0] = replace(fresh[0], state="now")
-        return fresh + rows
+        return with_waiting(rows, [row for row in waiting if row.number is not None])
 
     @property
     def last(self) -> Snapshot | None:

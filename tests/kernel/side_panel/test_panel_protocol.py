@@ -13,6 +13,7 @@ from wasm_kernel.kernel.announcements import Announcement, Kind
 from wasm_kernel.kernel.comm_messages import PANEL
 from wasm_kernel.kernel.side_panel import panel_notices, view
 from wasm_kernel.kernel.side_panel import panel_protocol as protocol
+from wasm_kernel.model.limits import LIMITS
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.timeline_rows import TimelineRow
 
@@ -54,6 +55,13 @@ def test_both_ends_have_the_same_notices() -> None:
     kinds = re.search(r"interface Notice {.*?kind: ([^;]*);", THEIRS, re.S)
     assert kinds is not None
     assert set(re.findall(r"'(\w+)'", kinds[1])) == set(get_args(Kind))
+
+
+def test_the_form_explains_each_limit() -> None:
+    form = (Path(__file__).parents[3] / "labextension" / "src" / "limits_form.tsx").read_text()
+    meanings = re.search(r"const meanings: .*? = {\n(.*?)\n    };", form, re.S)
+    assert meanings is not None
+    assert re.findall(r"^ *(\w+): trans", meanings[1], re.M) == list(LIMITS)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ os.remove("peaks.csv")  # oops
 peaks = peaks[peaks.metres > 9000]""",
 )
 NAMED = 'peaks["feet"]'
-SIZE: ViewportSize = {"width": 1240, "height": 720}
+SIZE: ViewportSize = {"width": 1280, "height": 720}
 WIDER = 60  # pixels that the panel gets in addition
 
 

@@ -28,10 +28,15 @@ export class OpenTables {
       return;
     }
     const id = `wasm-kernel-table-${panel.id}-${name}`;
-    if (!this.tables.has(id)) {
+    const isNew = !this.tables.has(id);
+    if (isNew) {
       await this.add(id, panel, name);
     }
     this.app.shell.activateById(id);
+    const table = this.tables.get(id);
+    if (isNew && table && !this.labShell) {
+      enlarge(table.view); // only now is there something below the notebook
+    }
   }
 
   private async add(
@@ -81,9 +86,6 @@ export class OpenTables {
         ? { ref: beside.view.id, mode: 'tab-after' }
         : { ref: panel.id, mode: 'split-right' }
     );
-    if (!this.labShell) {
-      enlarge(view);
-    }
     this.look(table);
   }
 

@@ -141,6 +141,8 @@ def test_jupyter_notebook(notebook_7: Lab, page: Page, shots: Path) -> None:
         notebook_page.locator(".jp-Dialog .jp-mod-warn").click()
         expect(usage).to_contain_text("Trusted")
         open_a_table(book)
+        table = notebook_page.locator(".jp-WasmKernel-tableView")
+        assert eventually(lambda: (table.bounding_box() or {"height": 0})["height"] > 200), "a third of the page"
         notebook_page.screenshot(path=shots / "notebook-table.png")
 
         book.run(FILES)

@@ -213,7 +213,7 @@ def identity(data: bytes) -> dict[str, str]:
     """What a worker says of itself when it is asked which image it has; values that are no texts are left out."""
     try:
         found = json.loads(data[:10_000])
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return {}
     pairs = found.items() if isinstance(found, dict) else ()
     return {str(name): value[:1000] for name, value in pairs if isinstance(value, str)}

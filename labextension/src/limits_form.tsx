@@ -74,7 +74,8 @@ class LimitsForm extends ReactWidget {
       connect: trans.__('time to connect to a host'),
       output: trans.__('text printed by one cell'),
       display: trans.__('figures, tables and widgets of one cell'),
-      workers: trans.__('workers of process pools and joblib')
+      workers: trans.__('workers of process pools and joblib'),
+      cluster: trans.__('workers on a cluster')
     };
     return (
       <>

@@ -236,8 +236,9 @@ class Batch {
           )
         : uploaded;
     const isBad = !isCancelled && failed.length > 0;
-    if (!isBad && this.id === null) {
-      return; // nothing was sent, and nothing went wrong
+    const isSaid = failed.length === Number(this.said); // in a dialog
+    if (isSaid && this.id === null) {
+      return; // nothing was sent, and there is nothing more to say
     }
     const type = isBad ? 'error' : isCancelled ? 'info' : 'success';
     const autoClose = isBad ? LONG : GLANCE;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from wasm_kernel import create_session_sandbox, create_snapshot, get_session_sandbox, list_session_files
 from wasm_kernel.errors import BadSnapshot, DamagedChunk, LeaseLost, RemoteError, SessionElsewhere
+from wasm_kernel.host.disk.records import read_record, write_record
 from wasm_kernel.host.remote.objects import Objects, open_objects
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.remote import lease as leases
@@ -68,6 +70,22 @@ def test_a_session_goes_on_on_another_machine_and_comes_back(objects: Objects, n
 
     pull(objects, here, session_id)
     assert ran(here, session_id, "import os; print(x, sorted(os.listdir()))") == "[1, 2] ['made.txt', 'there.txt']"
+
+
+def test_what_a_person_allowed_stays_on_the_machine(objects: Objects, nodes: tuple[Path, Path]) -> None:
+    """Who can write to the store cannot give a session rights on the machines that fetch it."""
+    here, there = nodes
+    session_id = made(here, "x = 1")
+    record = read_record(here / session_id)
+    assert record is not None
+    given = {"grants": {"trust": "", "add": ""}, "network": ["evil.example"], "data_folder": "/etc", "title": "Mine"}
+    write_record(here / session_id, record.touched(datetime.now(UTC), **given), sync=False)
+    push(objects, here, session_id)
+    pull(objects, there, session_id)
+    found = read_record(there / session_id)
+    assert found is not None
+    assert found.extra["title"] == "Mine"
+    assert not {"grants", "network", "data_folder"} & found.extra.keys()
 
 
 def test_only_what_changed_travels(objects: Objects, nodes: tuple[Path, Path]) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from tests.attacks.guards import patched
 from tests.host.network.conftest import Grant, _names, authority, both, ok, sandbox_for, secure_web, web  # noqa: F401
-from tests.host.network.servers import Authority, Server, http_server, make_authority
+from tests.host.network.servers import Authority, Server, http_server, make_authority, raw_server
 from wasm_kernel.host.network import guest_network, opening, resolving, secret_headers
 from wasm_kernel.host.network.secrets import SecretStore
 from wasm_kernel.model.network_grants import Reach
@@ -255,6 +255,58 @@ def test_a_secret_for_another_name_of_the_same_server(on: bool, secure_web: Serv
     with guard(on, (secret_headers.SecretHeaders, "_for_our_host", lambda self, named: True)):
         assert sees(secure_web, sandbox, f"https://web.test:{secure_web.port}/", **given) is not on
     assert secure_web.requests[0][1]["host"] == "evil.example", "it is sent as it is"
+
+
+def test_a_secret_under_another_hosts_name(secure_web: Server, sandbox_for: Grant) -> None:
+    """The connection leads to localhost; encryption, and the request, are for web.test."""
+    sandbox = sandbox_for([*both(secure_web), f"localhost:{secure_web.port}"])
+    sandbox._sandbox.network.secrets.keep("T", "web.test", "authorization", SECRET)
+    code = f"""
+import socket, ssl
+def get(host):
+    s = ssl.create_default_context().wrap_socket(socket.create_connection((host, {secure_web.port})), server_hostname="web.test")
+    s.sendall(b"GET / HTTP/1.1\\r\\nHost: web.test\\r\\nAuthorization: Bearer wasm-kernel-secret-T\\r\\n\\r\\n")
+    return s.recv(100)
+get(HOST)
+"""
+    for host, wanted in (("web.test", True), ("localhost", False)):
+        secure_web.requests.clear()
+        ok(sandbox, code.replace("HOST", repr(host)))
+        assert (SECRET in repr(secure_web.requests)) is wanted
+        assert len(secure_web.requests) == 1
+
+
+def test_a_host_with_a_secret_is_spoken_to_in_a_protocol_that_can_be_read(
+    authority: Authority, sandbox_for: Grant
+) -> None:
+    folder = authority.file.parent
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem", folder / "server.key")
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with http_server(context) as server:
+        sandbox = sandbox_for(both(server))
+        code = f"""
+import socket, ssl
+context = ssl.create_default_context()
+context.set_alpn_protocols(["h2", "http/1.1"])
+with socket.create_connection(("web.test", {server.port})) as plain:
+    print(context.wrap_socket(plain, server_hostname="web.test").selected_alpn_protocol())
+"""
+        assert ok(sandbox, code) == "h2\n"
+        sandbox._sandbox.network.secrets.keep("T", "web.test", "authorization", SECRET)
+        assert ok(sandbox, code) == "http/1.1\n"
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_a_private_address_behind_a_proxy(on: bool, sandbox_for: Grant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy looks the name up by itself; what this machine sees of it must be allowed all the same."""
+    asked: list[bytes] = []
+    with raw_server(lambda sock: asked.append(sock.recv(1000))) as proxy:
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.setattr(resolving, "look_up", lambda *a, **o: [(socket.AF_INET, 1, 6, "", ("10.0.0.1", 443))])
+        with guard(on, (resolving, "judge", lambda *args: None)):
+            sandbox_for(["evil.example"]).execute("import socket; socket.create_connection(('evil.example', 443))")
+    assert bool(asked) is not on
 
 
 @pytest.mark.parametrize("hidden", [True, False])

@@ -44,7 +44,7 @@ class HostGrant:
     port: int = 0
 
     def __str__(self) -> str:
-        return _with_port(self.name, self.port) if self.port else self.name
+        return with_port(self.name, self.port) if self.port else self.name
 
     def covers(self, name: str, port: int) -> bool:
         """Whether this lets a guest connect to a host, by a name that `normalised` has made."""
@@ -191,10 +191,11 @@ def normalised(name: str) -> str:
 
 def to_allow(name: str, port: int) -> str:
     """What a person would write to grant a host and port."""
-    return name if port in USUAL_PORTS else _with_port(name, port)
+    return name if port in USUAL_PORTS else with_port(name, port)
 
 
-def _with_port(name: str, port: int) -> str:
+def with_port(name: str, port: int) -> str:
+    """A host and port as people write them."""
     return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
 

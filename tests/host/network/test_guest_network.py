@@ -14,6 +14,7 @@ from tests.host.network.conftest import Grant, both, fails, ok
 from tests.host.network.servers import Authority, Server, http_server, make_authority, raw_server
 from wasm_kernel import BaseSandbox, OutcomeKind
 from wasm_kernel.host.network import resolving
+from wasm_kernel.model.network_grants import parse_all
 
 SERVED = "json.loads({}.read())['path']"
 
@@ -106,6 +107,8 @@ def test_without_a_grant_one_line_says_what_to_do(granted: BaseSandbox, sandbox:
     assert "api.github.com:443" in text
     assert text.endswith("ExecutionPolicy(network=['api.github.com'])")
     assert "\n" not in text
+    name, text = fails(granted, "import socket; socket.create_connection(('fe80::1', 443))")
+    assert "connect to [fe80::1]:443. To allow it" in text
     name, text = fails(sandbox, "import pandas as pd; pd.read_csv('http://db.internal:8080/x.csv')")
     assert name == "URLError"
     assert "ExecutionPolicy(network=['db.internal:8080'])" in text
@@ -277,6 +280,44 @@ def test_bytes_of_a_cell_and_of_all(sandbox_for: Grant, web: Server) -> None:
     assert "limit traffic" in fails(sandbox, code)[1]
     assert "limit traffic" in fails(sandbox, code)[1]
     assert sandbox._sandbox.network.traffic.session <= 250_000
+
+
+def test_bytes_that_are_sent_count_too(sandbox_for: Grant) -> None:
+    got: list[int] = []
+    ended = threading.Event()
+
+    def serve(sock: socket.socket) -> None:
+        while data := sock.recv(65536):
+            got.append(len(data))
+        ended.set()
+
+    with raw_server(serve) as server:
+        sandbox = sandbox_for([f"127.0.0.1:{server.port}"], network_cell_bytes=100_000)
+        code = f"import socket; s = socket.create_connection(('127.0.0.1', {server.port})); s.sendall(bytes(1_000_000))"
+        assert "limit transfer" in fails(sandbox, code)[1]
+        ok(sandbox, "s.close()")
+        assert ended.wait(60)
+    assert sum(got) == 100_000
+
+
+def test_what_was_taken_back_is_closed_before_the_next_cell(sandbox_for: Grant) -> None:
+    ended = threading.Event()
+
+    def serve(sock: socket.socket) -> None:
+        assert not sock.recv(1)
+        ended.set()
+
+    with raw_server(serve) as server:
+        sandbox = sandbox_for([])
+        network = sandbox._sandbox.network
+        network.granted = parse_all([f"127.0.0.1:{server.port}"])
+        ok(sandbox, f"import socket; s = socket.create_connection(('127.0.0.1', {server.port}))")
+        network.granted |= parse_all(["a.example"])
+        ok(sandbox, "s.send(b'')")
+        network.granted = parse_all(["a.example"])
+        ok(sandbox, "1")
+        assert ended.wait(60)
+        assert fails(sandbox, "s.send(b'x')")[0] == "ConnectionResetError"
 
 
 def test_a_trap_closes_connections(sandbox_for: Grant) -> None:

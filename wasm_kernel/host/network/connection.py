@@ -19,7 +19,7 @@ from typing import Any
 from wasm_kernel.host.network.faults import Fault, Kind, fault_of
 from wasm_kernel.host.network.opening import BackgroundStep, secure, wrapped
 from wasm_kernel.host.network.secret_headers import SecretHeaders
-from wasm_kernel.model.network_grants import HostGrant
+from wasm_kernel.model.network_grants import HostGrant, with_port
 
 MOST_AT_ONCE = 1 << 18  # bytes that are sent or received in one go
 _MOST_CERTIFICATE = 64 << 10
@@ -63,7 +63,7 @@ class Connection:
     @property
     def where(self) -> str:
         """The host and port, for a person."""
-        return f"{self.name}:{self.port}"
+        return with_port(self.name, self.port)
 
     @property
     def seconds(self) -> float:

@@ -38,7 +38,7 @@ from wasm_kernel.host.network.opening import BackgroundStep, open_socket
 from wasm_kernel.host.network.secret_headers import SecretHeaders
 from wasm_kernel.host.network.secrets import SecretStore
 from wasm_kernel.model import network_grants
-from wasm_kernel.model.network_grants import HostGrant, Reach, to_allow
+from wasm_kernel.model.network_grants import HostGrant, Reach, to_allow, with_port
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.units import format_size
 
@@ -103,8 +103,12 @@ class GuestNetwork:
         return Reach(self.granted | network_grants.parse_all(self._policy().network), administrator.rules().network)
 
     def begin_cell(self) -> None:
-        """A cell begins: what it may send and receive is counted anew."""
+        """A cell begins: what it may send and receive is counted anew, and what was taken back is closed."""
         self.traffic.cell = 0
+        for number, connection in list(self._open.items()):
+            if connection.granted is not self.granted:
+                with contextlib.suppress(Fault, NotAllowed):
+                    self._still_granted(number, connection)
 
     def close_all(self) -> None:
         """The guest becomes another one, or ends."""
@@ -146,19 +150,18 @@ class GuestNetwork:
             raise Fault(Kind.LIMIT, text)
         seconds, ring = policy.network_connect_seconds, self._bell_to_ring()
         work = lambda: open_socket(name, port, reach, seconds, self.advice)  # noqa: E731
-        step = BackgroundStep(work, f"{name}:{port}", ring, lambda sock: sock.close())
+        step = BackgroundStep(work, with_port(name, port), ring, lambda sock: sock.close())
         number = secrets.randbits(62)
         self._open[number] = Connection(name, port, step, ring, self.granted)
         return _json(number)
 
     def _refusal(self, name: str, port: int, reach: Reach) -> Fault:
+        where = with_port(name, port)
         if reach.most is not None and not any(rule.covers(name, port) for rule in reach.most):
             most = network_grants.listed(reach.most)
             allowed = f"only {most}" if most else "no network"
-            return Fault(
-                Kind.PERMISSION, f"no permission to connect to {name}:{port}: the administrator allows {allowed}"
-            )
-        text = f"no permission to connect to {name}:{port}. To allow it: {self.advice(to_allow(name, port))}"
+            return Fault(Kind.PERMISSION, f"no permission to connect to {where}: the administrator allows {allowed}")
+        text = f"no permission to connect to {where}. To allow it: {self.advice(to_allow(name, port))}"
         return Fault(Kind.PERMISSION, text)
 
     def _finish(self, given: FrameArguments, pump: Pump) -> bytes:
@@ -291,13 +294,17 @@ class GuestNetwork:
                 Kind.RESET, "this connection is gone: it was closed when the session went back or was continued"
             )
         if connection.granted is not self.granted:  # something was granted, or taken back
-            reach = self.reach
-            if not reach.allows(connection.name, connection.port):
-                connection.problem = "the permission for it was taken back"
-                self._end(number)
-                raise self._refusal(connection.name, connection.port, reach)
-            connection.granted = self.granted
+            self._still_granted(number, connection)
         return number, connection
+
+    def _still_granted(self, number: int, connection: Connection) -> None:
+        """End a connection whose permission was taken back. Raises `Fault` then."""
+        reach = self.reach
+        if not reach.allows(connection.name, connection.port):
+            connection.problem = "the permission for it was taken back"
+            self._end(number)
+            raise self._refusal(connection.name, connection.port, reach)
+        connection.granted = self.granted
 
     def _end(self, number: int) -> None:
         connection = self._open.pop(number)

@@ -144,6 +144,10 @@ class AsyncSession:
         """Whether code runs in it, or waits to."""
         return self._turn.locked()
 
+    def advise(self, how_to_allow: Callable[[str], str]) -> None:
+        """What code reads that may not connect to a host: how somebody allows it, as the end of a sentence."""
+        self._runtime.sandbox.network.advice = how_to_allow
+
     # ---- running code
 
     def execute(self, code: str, *, on_input: Callable[[wire.InputRequest], str] | None = None) -> AsyncExecution:

@@ -173,6 +173,21 @@ def test_forking_a_session_that_runs_code_holds_up_no_other(with_agent: Callable
     with_agent(body)
 
 
+def test_errors_name_what_an_agent_can_do(with_agent: Callable[..., None]) -> None:
+    async def body(agent: Agent) -> None:
+        await agent.told("run_python", session="s", code="x = 1")
+        await agent.told("fork", session="s", new="other")
+        for name in ("s", "other"):
+            get = "import urllib.request; urllib.request.urlopen('https://a.example')"
+            said = await agent.refused("run_python", session=name, code=get)
+            assert "To allow it: wasm-kernel mcp --allow a.example, where it is started" in said
+        for tool, more in (("restore", {"moment": "no"}), ("undo", {"runs": 99}), ("compare", {"before": "no"})):
+            said = await agent.refused(tool, session="s", **more)
+            assert "`list_snapshots`" in said and "%session" not in said
+
+    with_agent(body)
+
+
 def test_a_fork_without_room_is_opened_later(with_agent: Callable[..., None]) -> None:
     async def body(agent: Agent) -> None:
         await agent.told("run_python", session="one", code="x = 1")

@@ -99,6 +99,7 @@ def test_reach() -> None:
     assert reach.names_address(private, "a.org", 5432)
     assert not reach.names_address(private, "a.org", 443)
     assert reach.names_address(loopback, "localhost", 8000)
+    assert not reach.names_address(private, "localhost", 8000)
     assert not reach.names_address(loopback, "a.org", 8000)
     assert not reach.names_address(loopback, "localhost", 8001)
     assert reach.names("a.org")

@@ -53,6 +53,7 @@ class AgentSessions:
             if found is None:
                 await self._make_room()
                 found = await aio.open_session(name, self.root, self._policy, data=self._data, logger=self._logger)
+                found.advise(_how_to_allow)
             self._open[name] = found
             return found
 
@@ -75,6 +76,7 @@ class AgentSessions:
             raise ConfigurationError(f"there is a session {new} already; choose another name, or discard it first")
         async with self.using(name) as session:  # which may run code for long: others go on meanwhile
             forked = await session.fork(snapshot, name=new)
+            forked.advise(_how_to_allow)
         try:
             async with self._guard:
                 await self._make_room()
@@ -104,6 +106,11 @@ class AgentSessions:
         async with self._guard:
             sessions, self._open = list(self._open.values()), {}
         await asyncio.gather(*(session.close() for session in sessions))
+
+
+def _how_to_allow(host: str) -> str:
+    """What only the person who starts the server can do."""
+    return f"wasm-kernel mcp --allow {host}, where it is started"
 
 
 def _check(name: str) -> None:

@@ -28,6 +28,7 @@ T = TypeVar("T")
 _EVERY = 1.0  # seconds between reports of progress
 _MOST_READ = 1 << 20  # bytes of a file in one answer
 _MOST_LISTED = 500
+_INSTEAD = {"`%session snapshots`": "`list_snapshots`", "`%session log`": "`list_snapshots`"}
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 _DESTROYS = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
@@ -45,11 +46,18 @@ def _told(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
         try:
             return await function(*args, **kwargs)
         except (WasmKernelError, ValueError) as e:
-            raise ToolError(str(e)) from None
+            raise ToolError(_for_agents(str(e))) from None
         except OSError as e:  # without the host's paths
             raise ToolError(e.strerror or type(e).__name__) from None
 
     return call
+
+
+def _for_agents(text: str) -> str:
+    """An error's text, with the tool in the place of the magic that it names."""
+    for magic, tool in _INSTEAD.items():
+        text = text.replace(magic, tool)
+    return text
 
 
 class SessionTools:
@@ -78,7 +86,7 @@ class SessionTools:
         """Run Python in a session and return output, last value, images and errors.
 
         Variables, imports and files in /app stay for the next call, also in later conversations. numpy, pandas, scipy,
-        matplotlib and scikit-learn are there. There is no shell; every run can be undone with `undo`.
+        matplotlib and scikit-learn are there; `install` adds packages, not pip. There is no shell. `undo` undoes a run.
         """
         async with self._sessions.using(session) as live:
             execution = live.execute(code)

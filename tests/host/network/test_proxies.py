@@ -49,7 +49,7 @@ def test_credentials_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"HTTP/1.1 407 Who are you?\r\n\r\n", "it answered 407"),
         (b"nonsense\r\n\r\n", "it answered nothing"),
         (b"HTTP/1.1 200", "gave no answer"),
-        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 5000, "gave no answer"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 5000 + b"\r\n", "gave no answer"),
     ],
 )
 def test_answers(answer: bytes, wanted: str) -> None:

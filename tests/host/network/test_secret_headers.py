@@ -28,6 +28,7 @@ def request(*lines: bytes, body: bytes = b"", first: bytes = b"GET / HTTP/1.1", 
 
 
 WANTED = b"Authorization: Bearer " + MARK
+POST = b"POST / HTTP/1.1"
 
 
 @pytest.mark.parametrize("scheme", [b"Bearer", b"bearer", b"token", b"Token"])
@@ -68,15 +69,28 @@ def test_a_header_that_the_person_named() -> None:
         request(b"Authorization: Bearer " + MARK, first=b"GET / HTTP/1.0"),
         request(b"Authorization: Bearer " + MARK, first=b"TRACE / HTTP/1.1"),
         request(b"Authorization: Bearer " + MARK, first=b"PRI * HTTP/2.0"),
-        request(b"Content-Length: 9", body=b"POST / HT" + request(b"Origin: " + MARK)),
-        request(b"Content-Length: 99", body=request(b"Authorization: Bearer " + MARK)),
-        request(b"Content-Length: 5", b"Transfer-Encoding: chunked", body=request(b"Authorization: Bearer " + MARK)),
-        request(b"Content-Length: 0", b"Content-Length: 99", body=request(b"Authorization: Bearer " + MARK)),
-        request(b"Content-Length: +0", body=request(b"Authorization: Bearer " + MARK)),
-        request(b"Transfer-Encoding: chunked, identity", body=request(b"Authorization: Bearer " + MARK)),
-        request(b"Transfer-Encoding: chunked", body=b"63\r\n" + request(b"Authorization: Bearer " + MARK)),
-        request(b"Transfer-Encoding: chunked", body=b"0;x\r\n\r\n" + request(b"Authorization: Bearer " + MARK)),
-        request(b"Transfer-Encoding: chunked", body=b"0\r\nX: y\r\n\r\n" + request(b"Authorization: Bearer " + MARK)),
+        request(b"Content-Length: 9", first=POST, body=b"POST / HT" + request(b"Origin: " + MARK)),
+        request(b"Content-Length: 99", first=POST, body=request(b"Authorization: Bearer " + MARK)),
+        request(
+            b"Content-Length: 5",
+            b"Transfer-Encoding: chunked",
+            first=POST,
+            body=request(b"Authorization: Bearer " + MARK),
+        ),
+        request(
+            b"Content-Length: 0", b"Content-Length: 99", first=POST, body=request(b"Authorization: Bearer " + MARK)
+        ),
+        request(b"Content-Length: +0", first=POST, body=request(b"Authorization: Bearer " + MARK)),
+        request(b"Transfer-Encoding: chunked, identity", first=POST, body=request(b"Authorization: Bearer " + MARK)),
+        request(b"Transfer-Encoding: chunked", first=POST, body=b"63\r\n" + request(b"Authorization: Bearer " + MARK)),
+        request(
+            b"Transfer-Encoding: chunked", first=POST, body=b"0;x\r\n\r\n" + request(b"Authorization: Bearer " + MARK)
+        ),
+        request(
+            b"Transfer-Encoding: chunked",
+            first=POST,
+            body=b"0\r\nX: y\r\n\r\n" + request(b"Authorization: Bearer " + MARK),
+        ),
         b"GET / HTTP/1.1\nAuthorization: Bearer " + MARK + b"\n\r\n\r\n",
         b"GET / HTTP/1.1\r\nX: a\x00b\r\nAuthorization: Bearer " + MARK + b"\r\n\r\n",
         b"GET / HTTP/1.1\r\nX: " + b"x" * MOST_HEAD + b"\r\nAuthorization: Bearer " + MARK + b"\r\n\r\n",
@@ -99,9 +113,7 @@ def test_a_header_that_the_person_named() -> None:
         request(b"Content-Length: 5", body=b"PUT /" + request(WANTED)),
         request(b"Content-Length: 5", body=b"PUT /" + request(WANTED), first=b"HEAD / HTTP/1.1"),
         request(b"Transfer-Encoding: chunked", body=b"0\r\n\r\n" + request(WANTED)),
-        request(
-            b"Expect: 100-continue", b"Content-Length: 5", body=b"PUT /" + request(WANTED), first=b"POST / HTTP/1.1"
-        ),
+        request(b"Expect: 100-continue", b"Content-Length: 5", body=b"PUT /" + request(WANTED), first=POST),
     ],
 )
 def test_nowhere_else(hostile: bytes) -> None:
@@ -111,8 +123,8 @@ def test_nowhere_else(hostile: bytes) -> None:
 
 def test_requests_one_after_the_other() -> None:
     plain, wanted = request(b"Authorization: Bearer " + MARK), request(b"Authorization: Bearer " + VALUE)
-    with_body = request(b"Content-Length: 3", body=b"abc", first=b"POST / HTTP/1.1")
-    chunked = request(b"Transfer-Encoding: chunked", body=b"3\r\nabc\r\n0\r\n\r\n", first=b"POST / HTTP/1.1")
+    with_body = request(b"Content-Length: 3", body=b"abc", first=POST)
+    chunked = request(b"Transfer-Encoding: chunked", body=b"3\r\nabc\r\n0\r\n\r\n", first=POST)
     assert sent(plain + with_body + plain + chunked + plain) == wanted + with_body + wanted + chunked + wanted
 
 

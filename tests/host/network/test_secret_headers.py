@@ -96,6 +96,10 @@ def test_a_header_that_the_person_named() -> None:
         b"GET / HTTP/1.1\r\nX: " + b"x" * MOST_HEAD + b"\r\nAuthorization: Bearer " + MARK + b"\r\n\r\n",
         b"not http\r\n\r\n" + request(b"Authorization: Bearer " + MARK),
         request(b"Upgrade: h2c", body=request(b"Authorization: Bearer " + MARK)),
+        request(b"Content-Length: 5", b"Transfer-Encoding: chunked", first=POST, body=b"0\r\n\r\n" + request(WANTED)),
+        request(b"Transfer-Encoding: chunked, identity", first=POST, body=b"0\r\n\r\n" + request(WANTED)),
+        request(b"Transfer-Encoding: chunked", first=POST, body=b"0\r\nX: y\r\n" + request(WANTED)),
+        request(b"X-API-Key: x" + placeholder("KEY").encode()),
         # what a server that leads to several hosts, or to any, would hand on to another one
         request(WANTED, host=b"Host: evil.example"),
         request(WANTED, host=b"Host: a.org.evil.example"),

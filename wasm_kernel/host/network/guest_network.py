@@ -92,6 +92,7 @@ class GuestNetwork:
         self.listeners: list[Callable[[Connection], None]] = []
         self.traffic = Traffic()
         self._open: dict[int, Connection] = {}
+        self._taken_back: dict[int, str] = {}  # what the guest is told of connections that are not allowed any more
         self._abandoned: list[BackgroundStep[Any]] = []
         self._bell: tuple[socket.socket, socket.socket] | None = None  # a step rings it when it is done
 
@@ -114,6 +115,7 @@ class GuestNetwork:
         """The guest becomes another one, or ends."""
         for number in list(self._open):
             self._end(number)
+        self._taken_back.clear()
         if self._bell is not None and not self._still_running():
             bell, self._bell = self._bell, None
             for end in bell:
@@ -289,6 +291,8 @@ class GuestNetwork:
     def _known(self, given: FrameArguments) -> tuple[int, Connection]:
         number = given.whole("connection", 1 << 62)
         connection = self._open.get(number)
+        if number in self._taken_back:
+            raise Fault(Kind.PERMISSION, self._taken_back[number])
         if connection is None:
             raise Fault(
                 Kind.RESET, "this connection is gone: it was closed when the session went back or was continued"
@@ -303,7 +307,9 @@ class GuestNetwork:
         if not reach.allows(connection.name, connection.port):
             connection.problem = "the permission for it was taken back"
             self._end(number)
-            raise self._refusal(connection.name, connection.port, reach)
+            refusal = self._refusal(connection.name, connection.port, reach)
+            self._taken_back[number] = refusal.text
+            raise refusal
         connection.granted = self.granted
 
     def _end(self, number: int) -> None:

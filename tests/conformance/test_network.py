@@ -15,7 +15,7 @@ import pytest
 from tests.conformance.client import Cell, Kernel
 from tests.host.network.servers import Server, http_server, make_authority
 from wasm_kernel import fork_session, get_session_sandbox, import_session
-from wasm_kernel.host.disk.records import read_record
+from wasm_kernel.host.disk.records import read_record, write_record
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Start = Callable[..., Kernel]
@@ -111,8 +111,15 @@ def test_kept_with_the_session_and_gone_with_every_copy(
     asked(again, "%session allow a.example", "yes")
     again.stop()
     other = start(WASM_KERNEL_SESSION="other", WASM_KERNEL_GRANTS="attach")
+    record = read_record(kernel.root / "mine")
+    assert record is not None
+    given = {"grants": {"trust": ""}, "data_folder": "/data", "clusters": ["tls://a.example:8786"]}
+    write_record(kernel.root / "mine", record.touched(record.updated_at, **given), sync=False)
     other.ok("%session attach mine")
     assert hosts(other) == []
+    attached = read_record(kernel.root / "mine")
+    assert attached is not None
+    assert not any(attached.extra.get(name) for name in (*given, "network"))
 
 
 def test_a_notebook_cannot_allow_itself_anything(start: Start, trusted: tuple[Server, dict[str, str]]) -> None:

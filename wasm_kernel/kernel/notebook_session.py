@@ -21,7 +21,7 @@ from wasm_kernel.kernel.input_history import History
 from wasm_kernel.kernel.notices import Notice, mark_shown, unshown
 from wasm_kernel.model.administrator import Rules
 from wasm_kernel.model.policy import ExecutionPolicy
-from wasm_kernel.model.records import check_session_id, format_time
+from wasm_kernel.model.records import NOTHING_GIVEN, check_session_id, format_time
 from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.model.units import format_duration
 from wasm_kernel.sessions.catalog import create_session_folder, discard_session, prepared_root
@@ -252,7 +252,7 @@ class NotebookSession:
         self.check_other(session_id, now)
         lock = lock_session(self.root, session_id)
         live = self._move(Opened(session_id, self.root / session_id, lock), now)
-        live.note(grants={}, data_folder="", network=[])  # those were given to another notebook
+        live.note(**NOTHING_GIVEN)  # it was given to another notebook
         return self._resumed(live)
 
     def check_other(self, session_id: str, now: LiveSession) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 VERSION = 1
 OWN_SNAPSHOTS_AFTER = "own_snapshots_after"  # a number: snapshots below it are of a deleted session of the same id
 FILE_BROWSERS = "file_browsers"  # those that stand in the notebook's outputs: ids and folders
-GIVEN_HERE = frozenset({"grants", "data_folder", "network", "clusters"})  # what a person allowed one notebook, here
+# What a person allowed one notebook on one machine; it goes nowhere with the session. Here: nothing.
+NOTHING_GIVEN: dict[str, Any] = {"grants": {}, "data_folder": "", "network": [], "clusters": []}
 _REQUIRED = ("session_id", "created_at", "updated_at", "version")
 _SAFE_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,126}[A-Za-z0-9])?\Z")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")

@@ -15,7 +15,7 @@ from wasm_kernel.host import administrator
 from wasm_kernel.host.disk.locks import forget_free_lock, lock_session
 from wasm_kernel.host.disk.records import read_record, write_record
 from wasm_kernel.host.files.folder import BLOCK, Folder, components
-from wasm_kernel.model.records import FILE_BROWSERS, GIVEN_HERE, OWN_SNAPSHOTS_AFTER
+from wasm_kernel.model.records import FILE_BROWSERS, NOTHING_GIVEN, OWN_SNAPSHOTS_AFTER
 from wasm_kernel.sessions.archive.formats import format_of
 from wasm_kernel.sessions.archive.members import FILES, RECORD, Member, OnProgress, Read
 from wasm_kernel.sessions.catalog import prepared_root, staged_session
@@ -129,7 +129,7 @@ def _adopt(folder: Path, data: bytes, archive: Path) -> None:
         return
     # Grants come from the user of this machine, not from the maker of the archive.
     own = {"session_id", "created_at", "updated_at", "version"}
-    own |= GIVEN_HERE | {OWN_SNAPSHOTS_AFTER, FILE_BROWSERS}
+    own |= NOTHING_GIVEN.keys() | {OWN_SNAPSHOTS_AFTER, FILE_BROWSERS}
     extra = {k: v for k, v in found.items() if k not in own}
     extra["imported_from"] = found.get("session_id") if isinstance(found.get("session_id"), str) else None
     record = record.touched(record.updated_at, **extra)

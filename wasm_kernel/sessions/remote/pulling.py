@@ -12,7 +12,7 @@ from wasm_kernel.host.files.saved_tree import SavedTree
 from wasm_kernel.host.remote.chunk_packs import RemotePack
 from wasm_kernel.host.remote.objects import Objects
 from wasm_kernel.host.store.chunks import ZERO, ChunkStore, Transaction
-from wasm_kernel.model.records import GIVEN_HERE, BadRecord, check_session_id, parse_record
+from wasm_kernel.model.records import NOTHING_GIVEN, BadRecord, check_session_id, parse_record
 from wasm_kernel.model.snapshots import Manifest, chunks_of
 from wasm_kernel.sessions import catalog
 from wasm_kernel.sessions.log import SandboxLogger
@@ -26,7 +26,7 @@ from wasm_kernel.sessions.snapshots.taking import restore_snapshot
 
 # Fields of the metadata that mean nothing elsewhere, and what a person allowed there: nobody here was asked, and others
 # may be able to write to the store.
-_MACHINES_OWN = GIVEN_HERE | {"pid", "host"}
+_MACHINES_OWN = NOTHING_GIVEN.keys() | {"pid", "host"}
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,9 @@ OTHER: dict[str, dict[str, Any]] = {
         "np.array([1, 2]).ctypes.data_as(ctypes.POINTER(ctypes.c_int64))[1]": ["raises", "OSError"],
         "np.ctypeslib.as_array((ctypes.c_int64 * 2)(1, 2**40))": ["raises", "OSError"],
     },
+    "WebAssembly has no floating-point exceptions.": {
+        "strictly(lambda: np.ones(2) / np.zeros(2))": ["float64[]", [2], ["inf", "inf"]],
+    },
     "A pointer has 4 bytes.": {
         "df.memory_usage(index=False)": [
             "Series",

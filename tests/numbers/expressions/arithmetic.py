@@ -5,6 +5,12 @@ i8, i32, u8, u32 = np.array([100] * 3, "int8"), np.array([2**30] * 4, "int32"), 
 flags, floats, small = np.array([True, False, True]), np.array([1.5, 2.5, -3.5]), np.array([3, 1, 2])
 long = np.arange(70000)
 
+
+def strictly(compute):
+    with np.errstate(all="raise"):
+        return compute()
+
+
 np.arange(70000).sum()
 np.dot(long, long)
 long @ long
@@ -288,3 +294,5 @@ np.ndenumerate([1, 2]).__next__()
 np.fft.fft([1, 2]).real
 np.fft.fftfreq(4, 1)
 np.fft.fftshift([1, 2, 3])
+strictly(lambda: np.ones(2) / np.zeros(2))
+strictly(lambda: np.ones(2, int) // np.zeros(2, int))

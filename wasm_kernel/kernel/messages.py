@@ -21,6 +21,7 @@ from ipykernel.kernelbase import Kernel
 from jupyter_client.session import Session
 
 from wasm_kernel.kernel import heap
+from wasm_kernel.kernel.bell import Bell
 from wasm_kernel.kernel.channels import Channels, readable
 from wasm_kernel.kernel.starter import Starter
 
@@ -37,6 +38,7 @@ _AT_ONCE = (
 )
 _NEEDS_THE_GUEST = ("execute_request", "complete_request", "inspect_request", "is_complete_request")
 _AT_REST = 2.0  # seconds after a request; a checkpoint is written by then
+_SELDOM = 10_000  # objects that are made before a collection; a cell makes some hundred
 _SUBSHELLS = ("create_subshell_request", "delete_subshell_request", "list_subshell_request")
 
 
@@ -64,6 +66,7 @@ class MessageLoop(Kernel):
         self._arrived = asyncio.Event()
         self.message_waits: Callable[[], None] = lambda: None  # called when one has to wait for its turn
         self._stopping = threading.Event()
+        self._begun = Bell()
         self._tidying: asyncio.TimerHandle | None = None
         for name in _SUBSHELLS:
             self.control_handlers[name] = self._no_subshells
@@ -97,6 +100,7 @@ class MessageLoop(Kernel):
     def serve(self) -> None:
         """Answer requests until the kernel is shut down, or its starter is gone."""
         gc.freeze()  # what is imported stays: no collection has to look at it, in the middle of a cell
+        gc.set_threshold(_SELDOM, *gc.get_threshold()[1:])
         self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
         self.loop.add_reader(self.channels.shell.FD, self._read_shell)
@@ -107,9 +111,11 @@ class MessageLoop(Kernel):
         self._publish_status("starting", "shell")
         self.loop.call_soon(self._read_shell)
         worker = self.loop.create_task(self._serve_shell())
+        self._begun.hang(self.loop, self.channels.iopub.send_gathered)
         try:
             self.loop.run_forever()
         finally:
+            self._begun.close()
             self._stopping.set()
             worker.cancel()
             control.join(5)
@@ -172,8 +178,7 @@ class MessageLoop(Kernel):
 
     def has_begun(self) -> None:
         """The guest has the code of a cell: there is time to tell the front ends. Called on any thread."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            self.loop.call_soon_threadsafe(self.channels.iopub.send_gathered)
+        self._begun.ring()
 
     async def _answer(self, idents: Any, message: Message, kind: str) -> None:
         self.tell_status("busy", message)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import platform
 import random
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from wasm_kernel.host.runtime import pagescan
-from wasm_kernel.host.runtime.pages import PAGE
+from wasm_kernel.host.runtime import pagescan, write_marks
+from wasm_kernel.host.runtime.pages import PAGE, map_over
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux knows which pages were written")
 
@@ -62,3 +64,125 @@ def test_both_ways_say_the_same(seed: int) -> None:
         first, last = sorted(choose.sample(range(pages + 1), 2))
         part = (address + first * PAGE, (last - first) * PAGE)
         assert pagescan.scan(*part) == pagescan.read_pagemap(*part)
+
+
+PAGES_OF_FILE = 3000  # six page tables
+
+
+class Mapped:
+    """A file's pages, mapped copy-on-write, and which of them were written."""
+
+    def __init__(self, path: Path) -> None:
+        path.write_bytes(random.Random(7).randbytes(PAGE) * PAGES_OF_FILE)
+        self.size = PAGES_OF_FILE * PAGE
+        with path.open("rb") as file:
+            self.map = mmap.mmap(file.fileno(), self.size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+        self._anchor = ctypes.c_char.from_buffer(self.map)
+        self.address = ctypes.addressof(self._anchor)
+        self.written: set[int] = set()
+
+    def write(self, pages: Iterable[int]) -> None:
+        for page in pages:
+            self.map[page * PAGE + 9] = 1
+            self.written.add(page)
+
+    def read(self, pages: Iterable[int]) -> None:
+        for page in pages:
+            self.map[page * PAGE]
+
+    def found(self) -> list[int]:
+        """By both functions, which must agree."""
+        most = 4 * PAGES_OF_FILE
+        regions = (ctypes.c_uint64 * most)()
+        count = pagescan.scan_into(ctypes.addressof(regions), most // 3, self.address, self.size)
+        assert count is not None
+        spans = [(regions[3 * n], regions[3 * n + 1]) for n in range(count)]
+        assert spans == pagescan.scan(self.address, self.size)
+        assert spans == sorted(spans)
+        return [(at - self.address) // PAGE for start, end in spans for at in range(start, end, PAGE)]
+
+    def check(self) -> None:
+        assert self.found() == sorted(self.written)
+
+    def mark(self) -> None:
+        assert pagescan.mark_unwritten(self.address, self.size), "this kernel should have userfaultfd's marks"
+        self.check()
+
+    def close(self) -> None:
+        del self._anchor
+        self.map.close()
+
+
+@pytest.fixture
+def mapped(tmp_path: Path) -> Iterator[Mapped]:
+    if not (pagescan.can_scan and write_marks.available()):
+        pytest.skip("this system has no marks")
+    made = Mapped(tmp_path / "file")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_marks_change_nothing_but_the_time(mapped: Mapped, seed: int) -> None:
+    """Whatever is read, written and mapped over, before and after marking: what was written is found, and only that."""
+    choose = random.Random(seed)
+    other = os.memfd_create("other")
+    os.truncate(other, mapped.size)
+
+    def some(most: int) -> list[int]:
+        return choose.sample(range(PAGES_OF_FILE), choose.randrange(most))
+
+    try:
+        for _ in range(12):
+            mapped.read(some(300))
+            mapped.write(some(200))
+            mapped.check()
+            if choose.random() < 0.4:
+                first = choose.randrange(PAGES_OF_FILE - 64)
+                map_over(mapped.address + first * PAGE, 64 * PAGE, other, first * PAGE)
+                mapped.written -= set(range(first, first + 64))
+                mapped.read(range(first, first + 64, 3))
+                mapped.check()
+            if choose.random() < 0.5:
+                mapped.mark()
+    finally:
+        os.close(other)
+
+
+def test_what_the_system_writes_is_written_too(mapped: Mapped) -> None:
+    """A guest's file calls write to its memory from within the kernel."""
+    mapped.mark()
+    source = os.memfd_create("source")
+    try:
+        os.write(source, b"read from a file" * PAGE)
+        assert os.preadv(source, [memoryview(mapped.map)[5 * PAGE : 7 * PAGE]], 0) == 2 * PAGE
+    finally:
+        os.close(source)
+    mapped.written |= {5, 6}
+    mapped.check()
+    assert mapped.map[5 * PAGE : 5 * PAGE + 4] == b"read"
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_has_no_marks(mapped: Mapped) -> None:
+    mapped.write([3])
+    mapped.mark()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            mapped.write([8])
+            code = 0 if not write_marks.in_use() and {3, 8} <= set(mapped.found()) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    mapped.check()
+
+
+def test_without_marks_all_is_as_before(mapped: Mapped, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_marks, "_descriptor", -1)
+    monkeypatch.setattr(write_marks, "_pid", 0)
+    monkeypatch.setattr(write_marks, "_opened", lambda: -1)  # as where a container forbids the call
+    assert not pagescan.mark_unwritten(mapped.address, mapped.size)
+    mapped.write([1, 2, 700])
+    mapped.check()

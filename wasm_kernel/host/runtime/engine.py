@@ -12,8 +12,8 @@ Rules that hold here, each learnt from a crash:
 
 Private names of wasmtime-py used below, because there is no public one: `_ffi.wasmtime_config_async_stack_size_set`,
 `_ffi.wasmtime_store_epoch_deadline_callback`, `_ffi.wasmtime_func_new_unchecked`, `_ffi.wasmtime_func_call_unchecked`,
-`_ffi.wasmtime_global_get`, `_ffi.wasmtime_global_set`, `Store._context`, `Func._func`, `Func._from_raw`,
-`Global._global`.
+`_bindings._wasmtime_…` for what is called `_at_once`, `Store._context`, `Func._func`, `Func._from_raw`,
+`Global._global`, `Memory._memory`.
 """
 
 from __future__ import annotations
@@ -46,6 +46,20 @@ _CAUSES = {
 }
 _NO_FINALIZER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)()
 _EPOCH_CALLBACK = _bindings._wasmtime_store_epoch_deadline_callback.argtypes[1]
+
+
+def _at_once(function: Any) -> Any:
+    """A function of wasmtime's that only looks or sets, called without giving up the interpreter's lock.
+
+    Whoever waits for the lock would have it first, a dozen times in every cell.
+    """
+    return ctypes.PYFUNCTYPE(function.restype, *function.argtypes)(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+
+_memory_size = _at_once(_bindings._wasmtime_memory_data_size)
+_global_get = _at_once(_bindings._wasmtime_global_get)
+_global_set = _at_once(_bindings._wasmtime_global_set)
+_set_epoch_deadline = _at_once(_bindings._wasmtime_context_set_epoch_deadline)
 
 _thread_stack_lock = threading.Lock()
 
@@ -229,7 +243,7 @@ class Store:
 
     def set_epoch_deadline(self, ticks: int) -> None:
         """How many bumps from now the epoch callback runs."""
-        self.raw.set_epoch_deadline(ticks)
+        _set_epoch_deadline(self.raw._context(), ticks)
 
     def caller(self, func: Func, parameters: str, result: str = "") -> Callable[..., int]:
         """A quick way to call one wasm function again and again; raises `Trapped`."""
@@ -283,7 +297,7 @@ class Store:
 
     def memory_size(self, memory: Any) -> int:
         """A linear memory's size in bytes."""
-        return int(memory.data_len(self.raw))
+        return int(_memory_size(self.raw._context(), ctypes.byref(memory._memory)))
 
     def memory_grow_to(self, memory: Any, size: int) -> None:
         """Grow a linear memory to at least ``size`` bytes."""
@@ -298,14 +312,14 @@ class Store:
     def get_global(self, item: Any) -> int:
         """An exported global's value."""
         global_, field, value = self._global(item)
-        _ffi.wasmtime_global_get(self.raw._context(), global_, ctypes.byref(value))
+        _global_get(self.raw._context(), global_, ctypes.byref(value))
         return int(getattr(value.of, field))
 
     def set_global(self, item: Any, number: int) -> None:
         """Set an exported mutable global, of integers."""
         global_, field, value = self._global(item)
         setattr(value.of, field, number)
-        _ffi.wasmtime_global_set(self.raw._context(), global_, ctypes.byref(value))
+        _global_set(self.raw._context(), global_, ctypes.byref(value))
 
     def _global(self, item: Any) -> tuple[Any, str, Any]:
         """What C needs to read or set a global. wasmtime-py asks for its type each time, which takes long."""

@@ -6,6 +6,7 @@ does, and the memory has to be compared with the files it was made of.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import mmap
@@ -14,13 +15,23 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator
 
+from wasm_kernel.host.runtime import write_marks
 from wasm_kernel.host.runtime.pages import PAGE, Span
 
 # struct pm_scan_arg and the categories of include/uapi/linux/fs.h
 _SCAN = struct.Struct("=12Q")
 _PAGEMAP_SCAN = (3 << 30) | (_SCAN.size << 16) | (ord("f") << 8) | 16
-_IS_FILE, _IS_PRESENT, _IS_SWAPPED, _IS_ZERO = 1 << 2, 1 << 3, 1 << 4, 1 << 5
+_CAN_MARK, _IS_WRITTEN, _IS_FILE, _IS_PRESENT, _IS_SWAPPED, _IS_ZERO = (1 << n for n in range(6))
+# Categories of pages: to be inverted; then all that a page must be of, and those of which it must be one.
+_Which = tuple[int, int, int]
+_PRIVATE: _Which = (_IS_FILE | _IS_ZERO, _IS_FILE | _IS_ZERO, _IS_PRESENT | _IS_SWAPPED)
+_WHERE_NO_MARKS: _Which = (_CAN_MARK | _PRIVATE[0], _CAN_MARK | _PRIVATE[1], _PRIVATE[2])
+_WITHOUT_MARK: _Which = (_IS_ZERO, _CAN_MARK | _IS_WRITTEN | _IS_ZERO, _IS_PRESENT | _IS_SWAPPED)
+# A file's, or not there. What is in the swap was written, or has its mark.
+_UNWRITTEN: _Which = (_IS_PRESENT | _IS_SWAPPED, _IS_SWAPPED, _IS_FILE | _IS_PRESENT)
+_MARK, _ONLY_IF_POSSIBLE = 1, 2  # PM_SCAN_WP_MATCHING, PM_SCAN_CHECK_WPASYNC
 _REGIONS = 2048
+_REGION = 24  # bytes of struct page_region
 
 
 def _pagemap() -> int:
@@ -57,17 +68,21 @@ def written(address: int, size: int) -> list[Span] | None:
 
 def scan(address: int, size: int) -> list[Span]:
     """By `PAGEMAP_SCAN`, in one call for every 2,048 spans."""
+    return sorted(span for which in _ways() for span in _spans(which, address, size))
+
+
+def _spans(which: _Which, address: int, size: int, flags: int = 0) -> list[Span]:
     regions = (ctypes.c_uint64 * (3 * _REGIONS))()
     start, end = address, address + size
     spans: list[Span] = []
     while start < end:
-        found = _scan(ctypes.addressof(regions), _REGIONS, start, end)
+        found = _ask(which, start, end, ctypes.addressof(regions), _REGIONS, flags)
         words = regions[: 3 * found]
         spans += zip(words[0::3], words[1::3], strict=True)
         if found < _REGIONS:
             break
-        # Not at `walk_end`, which the kernel gives back. It walks 512 regions at a time, and says there where it began
-        # the last of these parts, even when it came to the end: all from there on would be found twice.
+        # Not at `walk_end`, which the kernel gives back. It walks 512 regions at a time, and says there where it
+        # began the last of these parts, even when it came to the end: all from there on would be found twice.
         start = spans[-1][1]
     return spans
 
@@ -77,17 +92,46 @@ def scan_into(regions: int, most: int, address: int, size: int) -> int | None:
 
     None: more than ``most``.
     """
-    found = _scan(regions, most, address, address + size)
-    return found if found < most else None
+    found = 0
+    for which in _ways():
+        more = _ask(which, address, address + size, regions + found * _REGION, most - found)
+        if found + more >= most:
+            return None
+        if found and more:
+            _sort(regions, found, more)
+        found += more
+    return found
 
 
-def _scan(regions: int, most: int, start: int, end: int) -> int:
-    request = bytearray(
-        _SCAN.pack(
-            _SCAN.size, 0, start, end, 0, regions, most, 0,
-            _IS_FILE | _IS_ZERO, _IS_FILE | _IS_ZERO, _IS_PRESENT | _IS_SWAPPED, _IS_PRESENT,
-        )
-    )  # fmt: skip
+def _sort(regions: int, found: int, more: int) -> None:
+    """Two lists of regions, one behind the other, become one in ascending order."""
+    words = (ctypes.c_uint64 * (3 * (found + more))).from_address(regions)
+    if words[3 * found] < words[3 * found - 3]:
+        ordered = sorted(words[at : at + 3] for at in range(0, len(words), 3))
+        words[:] = [word for region in ordered for word in region]
+
+
+def mark_unwritten(address: int, size: int) -> bool:
+    """Mark the pages of a memory that were not written, so that the next scans are quick; whether they are marked.
+
+    The memory must stand still. What is mapped over it later has no marks; what has some may be marked again.
+    """
+    if not can_scan or not size or not write_marks.watch(address, size):
+        return False
+    with contextlib.suppress(OSError):
+        # With a list of where they are: if nobody wants one, the kernel marks all pages without a look at them.
+        _spans(_UNWRITTEN, address, size, _MARK | _ONLY_IF_POSSIBLE)
+        return True
+    return False
+
+
+def _ways() -> tuple[_Which, ...]:
+    """What to ask for, one after the other, to find all that was written."""
+    return (_WITHOUT_MARK, _WHERE_NO_MARKS) if write_marks.in_use() else (_PRIVATE,)
+
+
+def _ask(which: _Which, start: int, end: int, regions: int, most: int, flags: int = 0) -> int:
+    request = bytearray(_SCAN.pack(_SCAN.size, flags, start, end, 0, regions, most, 0, *which, _IS_PRESENT))
     return int(fcntl.ioctl(_pagemap_of_this_process(), _PAGEMAP_SCAN, request))
 
 

@@ -25,6 +25,7 @@ import json
 import os
 import struct
 import threading
+import time
 import uuid
 import zlib
 from collections.abc import Collection, Iterator, Sequence
@@ -44,6 +45,7 @@ _FILE = struct.Struct("<8sHI")  # magic, version, bytes of JSON
 _RECORD = struct.Struct("<QIII")  # position, bytes of the head, of the body, checksum of these
 _SUM = 16
 _MOST_PARTS = 1000  # of one write
+_BELIEVED = 1.0  # seconds
 _SUFFIX = ".log"
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -79,6 +81,7 @@ class CellLog:
         self._unsynced = False
         self._left: list[Path] = []  # files that were closed before they were synced
         self._next = 1  # number of the next file
+        self._unbounded_until = 0.0  # on the monotonic clock: until then no bound is looked for
         self._begin("", image_key)
 
     def _begin(self, base: str, image_key: str) -> None:
@@ -129,7 +132,7 @@ class CellLog:
         length = sum(map(len, body))
         if len(head) > MAX_HEAD or length > MAX_BODY:
             raise ValueError(f"a record has {len(head):,} bytes of head and {length:,} of body, which is too much")
-        allowance(self._folder.parents[1]).check_bytes(len(head) + length)
+        self._check_allowed(len(head) + length)
         with self._lock:
             if self._handle < 0:
                 self._open()
@@ -149,6 +152,14 @@ class CellLog:
             self.position += 1
             segment.last, segment.size = self.position, segment.size + sum(map(len, parts))
             self._unsynced = True
+
+    def _check_allowed(self, size: int) -> None:
+        """`NotAllowed` if so many bytes are too many. That there is no bound is believed for a moment."""
+        now = time.monotonic()
+        if now >= self._unbounded_until:
+            allowed = allowance(self._folder.parents[1])
+            allowed.check_bytes(size)
+            self._unbounded_until = now + _BELIEVED if allowed.rules.snapshot_bytes is None else 0.0
 
     def _open(self) -> None:
         if not self._segments:

@@ -190,6 +190,8 @@ class LiveGuest:
             self.keep()
         except Exception:  # noqa: BLE001 - the thread must go on; only a trap would now cost all of the memory
             return
+        if self.memory.wants_marks and self.instance is not None and self.state.phase is Phase.KEPT:
+            self.memory.mark(self.instance.memory_span[0])
 
     def rest(self) -> None:
         """Give back memory that is held twice, when there is time for it."""

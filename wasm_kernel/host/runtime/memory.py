@@ -57,6 +57,7 @@ from wasm_kernel.host.runtime.pending_pages import CapturedMemory, Part, Pending
 __all__ = ["CHUNK", "PAGES", "CapturedMemory", "GuestMemory", "Part", "PendingPages", "Span"]
 
 _HUGE = 256 * CHUNK  # from this length on in any case: a memory has room for few, and each may replace many mappings
+_MARK_AFTER = 8  # keeps
 _REST_AFTER = 16  # keeps, before it is looked which private pages rest unchanged
 _WORTH_MAPPING = 8  # pages: fewer are copied faster than they are mapped
 _RESTING_SPANS = 64  # so many may rest before they are mapped, too
@@ -71,7 +72,7 @@ class GuestMemory:
         self._overlay = Overlay()
         self._mappings = Mappings()
         self._keeps = self._rested = 0
-        self._marked = -1  # how many mappings there were when what was not written was marked
+        self._attached = self._marked = 0  # how many there were by then
         self._just_changed: list[int] = []  # by the last keep(), single pages only
         self._changed: set[int] = set()  # pages that may differ from what the last capture() gave
         self._unlogged = page_delta.Unlogged()
@@ -80,7 +81,7 @@ class GuestMemory:
         """Lay the state over a fresh instance's memory of at least `size` bytes."""
         overlay, mappings = self._overlay, self._mappings
         mappings.begin(anew=True)
-        self._marked = -1
+        self._marked, self._attached = 0, self._keeps
         if self.base.size:
             map_over(address, self.base.size, self.base.fd, 0)
         zeros, resting = list(overlay.stretches(ZEROS)), list(overlay.stretches(MAPPED))
@@ -186,20 +187,32 @@ class GuestMemory:
     def rest(self, address: int, size: int) -> None:
         """Map from the overlay what the guest has stopped writing to, so that it is not held twice.
 
-        For when nobody waits, right after a `keep()`; it looks only from time to time. What was not written is marked,
-        so that the next one is quicker.
+        For when nobody waits, right after a `keep()`; it looks only from time to time.
         """
         if self._keeps - self._rested >= _REST_AFTER:
             self._rested = self._keeps
             self._map_resting(address, size)
-        mapped = self._mappings.count
-        if self._keeps and self._marked != mapped and pagescan.mark_unwritten(address, self.base.size):
-            self._marked = mapped
+        self.mark(address)
+
+    @property
+    def wants_marks(self) -> bool:
+        """Whether cells have followed each other since it was attached, with no rest in which to `mark` it."""
+        return not self._marked and self._keeps - self._attached >= _MARK_AFTER
+
+    def mark(self, address: int) -> None:
+        """Mark pages that the last keeps found as they were, so that the next ones have fewer to look at.
+
+        Right after a `keep()`: what is marked counts as not written. Takes about a millisecond.
+        """
+        if self._marked != self._keeps and pagescan.mark(address, self.base.size, self._just_changed):
+            self._marked = self._keeps
 
     def _map_resting(self, address: int, size: int) -> None:
         self._mappings.begin()
         with self._overlay.lock:
-            spans = [((start - address) // PAGE, (end - address) // PAGE) for start, end in self.written(address, size)]
+            there = pagescan.private(address, size)
+            there = self.written(address, size) if there is None else there
+            spans = [((start - address) // PAGE, (end - address) // PAGE) for start, end in there]
             active = set(self._just_changed)
             resting = [first for first, last in spans if active.isdisjoint(range(first, last))]
             if len(resting) <= _RESTING_SPANS:

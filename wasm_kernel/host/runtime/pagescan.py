@@ -27,8 +27,8 @@ _Which = tuple[int, int, int]
 _PRIVATE: _Which = (_IS_FILE | _IS_ZERO, _IS_FILE | _IS_ZERO, _IS_PRESENT | _IS_SWAPPED)
 _WHERE_NO_MARKS: _Which = (_CAN_MARK | _PRIVATE[0], _CAN_MARK | _PRIVATE[1], _PRIVATE[2])
 _WITHOUT_MARK: _Which = (_IS_ZERO, _CAN_MARK | _IS_WRITTEN | _IS_ZERO, _IS_PRESENT | _IS_SWAPPED)
-# A file's, or not there. What is in the swap was written, or has its mark.
-_UNWRITTEN: _Which = (_IS_PRESENT | _IS_SWAPPED, _IS_SWAPPED, _IS_FILE | _IS_PRESENT)
+_OWN: _Which = (_PRIVATE[0], _PRIVATE[1] | _IS_PRESENT, 0)
+_ANY: _Which = (0, 0, 0)
 _MARK, _ONLY_IF_POSSIBLE = 1, 2  # PM_SCAN_WP_MATCHING, PM_SCAN_CHECK_WPASYNC
 _REGIONS = 2048
 _REGION = 24  # bytes of struct page_region
@@ -57,7 +57,7 @@ def _pagemap_of_this_process() -> int:
 def written(address: int, size: int) -> list[Span] | None:
     """The pages in a stretch of this process's memory that are private copies, as ascending spans of addresses.
 
-    None: the system does not tell.
+    Of those that were marked (`mark`), only what was written since. None: the system does not tell.
     """
     if can_scan:
         return scan(address, size)
@@ -111,16 +111,25 @@ def _sort(regions: int, found: int, more: int) -> None:
         words[:] = [word for region in ordered for word in region]
 
 
-def mark_unwritten(address: int, size: int) -> bool:
-    """Mark the pages of a memory that were not written, so that the next scans are quick; whether they are marked.
+def private(address: int, size: int) -> list[Span] | None:
+    """The pages that are private copies and in memory, marked or not; None: the system does not tell."""
+    return _spans(_OWN, address, size) if can_scan else written(address, size)
 
-    The memory must stand still. What is mapped over it later has no marks; what has some may be marked again.
+
+def mark(address: int, size: int, but: Iterable[int]) -> bool:
+    """Mark the pages of a memory as not written, ``but`` those with these numbers; whether they are marked.
+
+    The memory must stand still. What is mapped over it later has no marks.
     """
     if not can_scan or not size or not write_marks.watch(address, size):
         return False
+    start = address
     with contextlib.suppress(OSError):
-        # With a list of where they are: if nobody wants one, the kernel marks all pages without a look at them.
-        _spans(_UNWRITTEN, address, size, _MARK | _ONLY_IF_POSSIBLE)
+        for page in [*sorted(but), size // PAGE]:
+            end = min(address + page * PAGE, address + size)
+            if start < end:  # nobody wants a list: so the kernel marks without a look at what they are
+                _ask(_ANY, start, end, 0, 0, _MARK | _ONLY_IF_POSSIBLE)
+            start = end + PAGE
         return True
     return False
 

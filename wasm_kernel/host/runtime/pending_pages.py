@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections import Counter
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from wasm_kernel.host.runtime.base_memory import BaseMemory, EmptyBase
@@ -96,25 +95,21 @@ def captured_memory(
     overlay: Overlay,
     base: BaseMemory | EmptyBase,
     size: int,
-    pages: Collection[int],
+    pages: Iterable[int],
     split: Container[int],
     everything: bool,
 ) -> CapturedMemory:
     """A capture of these pages. ``split``: numbers of chunks whose pages are known one by one."""
-    touched = Counter(page // PAGES for page in pages)
-    if max(touched.values(), default=0) <= PAGES // 2 and all(number in split for number in touched):
-        later = PendingPages(overlay, base, pages)
-        return CapturedMemory(size, everything, {}, dict.fromkeys(sorted(pages), later))
     by_chunk: dict[int, list[int]] = {}
     for page in sorted(pages):
         by_chunk.setdefault(page // PAGES, []).append(page)
     whole: list[int] = []
     single: list[int] = []
-    for number, some in by_chunk.items():
-        if len(some) > PAGES // 2:
+    for number, touched in by_chunk.items():
+        if len(touched) > PAGES // 2:
             whole.append(number)
         elif number in split:
-            single += some
+            single += touched
         else:
             single += range(number * PAGES, (number + 1) * PAGES)
     wanted = {page for number in whole for page in range(number * PAGES, (number + 1) * PAGES)}.union(single)

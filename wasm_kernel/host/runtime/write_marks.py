@@ -1,12 +1,13 @@
-"""Has the system mark the pages of a guest's memory that nobody has written, so that those that were are found quickly.
+"""Has the system mark pages of a guest's memory, so that those that are written from then on are found quickly.
 
-Without marks the system looks at every page that is there to see whether it is a file's: 10,000 places in its memory,
-which are in no cache any more when a person runs the next cell. With them it reads a bit of each page's table entry.
+Without marks the system looks at every page that is there to see whether it is a file's: 10,000 places in its own
+memory, which are in no cache any more when a person runs the next cell. And all pages that were ever written are then
+compared. With marks it reads a bit in each page's table entry, and names those that lately were.
 
-The marks are those of userfaultfd's asynchronous write protection (Linux 6.7). They are set when a guest rests, and
-never on a page that was written: so the first write clears the mark in the fault that copies the page, and none costs
-another fault. What they do cost: files' pages are read in one by one, no longer sixteen at a time. Where they cannot be
-had (another system, a container that forbids the call), everything is as without them.
+The marks are those of userfaultfd's asynchronous write protection (Linux 6.7). They are set when a guest rests, on all
+pages but those that each cell writes to: the first write to a marked page clears the mark, in the fault that copies the
+page if it is a file's, and else in one that takes 2 µs. Files' pages are read in one by one, no longer sixteen at a
+time. Where marks cannot be had (another system, a container that forbids the call), everything is as without them.
 """
 
 from __future__ import annotations

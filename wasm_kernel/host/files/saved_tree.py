@@ -18,6 +18,7 @@ from wasm_kernel.model.snapshots import MAX_PATH, PIECE, SavedFile
 
 Put = Callable[[bytes], bytes]  # stores a piece; its name
 Get = Callable[[bytes, int], bytes]  # a piece by its name, of at most this length
+_FEW = 50  # files and folders that are looked at one by one
 _TICK_NS = 50_000_000  # a file changed this recently may change again without its times showing it
 
 
@@ -28,10 +29,12 @@ class SavedTree:
         self.mount, self._folder = mount, folder
         self._seen: dict[str, Identity | None] = {}  # None: saved, and has to be read again
         self._folders: set[str] | None = None
+        self._stamps: dict[str, Identity] = {}  # by which it is seen that nothing differs; empty: it has to be surveyed
         self._saved: dict[str, SavedFile] = {}
 
     def save(self, put: Put) -> list[SavedFile]:
         """Everything in the folder. Called while nobody changes it."""
+        self._stamps = {}
         began = time.time_ns()
         survey = workspace_survey.survey(self._folder)
         if survey.complete and survey.files == self._seen and survey.folders == self._folders:
@@ -64,11 +67,30 @@ class SavedTree:
 
     def differs(self) -> bool:
         """Whether the folder is not as it was saved, as far as a look at it tells."""
+        if self._looks_the_same():
+            return False
+        began = time.time_ns()
         survey = workspace_survey.survey(self._folder)
-        return not survey.complete or survey.files != self._seen or survey.folders != self._folders
+        if not survey.complete or survey.files != self._seen or survey.folders != self._folders:
+            return True
+        self._stamps = self._stamped(survey, began)
+        return False
+
+    def _looks_the_same(self) -> bool:
+        """Whether neither folders nor files have other times than when nothing differed. For few: no folder is read."""
+        return bool(self._stamps) and all(_stamp(path) == stamp for path, stamp in self._stamps.items())
+
+    def _stamped(self, survey: Survey, began: int) -> dict[str, Identity]:
+        """What `_looks_the_same` goes by; nothing if that is much, or may change again without its times showing."""
+        if len(survey.files) + len(survey.folders) > _FEW:
+            return {}
+        paths = [str(self._folder), *(f"{self._folder}/{path}" for path in (*survey.folders, *survey.files))]
+        found = {path: stamp for path in paths if (stamp := _stamp(path)) is not None and stamp[3] < began - _TICK_NS}
+        return found if len(found) == len(paths) else {}
 
     def forget(self) -> None:
         """Forget what was saved: it may no longer be stored."""
+        self._stamps = {}
         self._seen, self._folders, self._saved = {}, None, {}
 
     def missing(self, wanted: list[SavedFile]) -> list[SavedFile]:
@@ -113,6 +135,7 @@ class SavedTree:
 
     def _remember(self, saved: dict[str, SavedFile], began: int) -> None:
         """Remember that what is in the folder now is stored."""
+        self._stamps = {}
         survey = workspace_survey.survey(self._folder)
         there = survey.files.keys() | survey.folders
         self._saved, self._folders = {path: f for path, f in saved.items() if path in there}, survey.folders
@@ -122,6 +145,15 @@ class SavedTree:
         before = self._saved.get(path)
         same = before is not None and before.chunks == entry.chunks and before.size == entry.size
         return same and path in now and self._seen.get(path) == now[path]
+
+
+def _stamp(path: str) -> Identity | None:
+    """What changes when a file does, or what is in a folder."""
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return None
+    return (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
 
 
 def _settled(survey: Survey, began: int) -> dict[str, Identity | None]:

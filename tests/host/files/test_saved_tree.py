@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.disks import ext4
+from wasm_kernel.host.files import workspace_survey
 from wasm_kernel.host.files.saved_tree import SavedTree
 from wasm_kernel.model.snapshots import SavedFile
 
@@ -124,3 +127,42 @@ def test_a_disk_without_room(tmp_path: Path) -> None:
         disk.fill()
         tree.restore(saved, store.get)
         assert content(folder) == {"gone": b"a" * 500_000}
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "a new file": lambda folder: (folder / "new").write_bytes(b""),
+    "a new file inside": lambda folder: (folder / "folder/new").write_bytes(b""),
+    "written over": lambda folder: (folder / "folder/a").write_bytes(b"B"),
+    "the same bytes": lambda folder: (folder / "a").write_bytes(b"A"),
+    "longer": lambda folder: (folder / "a").write_bytes(b"AA"),
+    "removed": lambda folder: (folder / "folder/a").unlink(),
+    "replaced": lambda folder: os.replace(folder / "folder/a", folder / "a"),
+    "a folder removed": lambda folder: (folder / "empty").rmdir(),
+    "a new folder": lambda folder: (folder / "empty/inner").mkdir(),
+    "a folder instead of a file": lambda folder: ((folder / "a").unlink(), (folder / "a").mkdir()),
+    "old times": lambda folder: ((folder / "a").write_bytes(b"C"), os.utime(folder / "a", ns=(0, 0))),
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_a_change_is_seen_without_reading_folders(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What few files and folders say of themselves is enough, once their times are old."""
+    store, tree = Store(), SavedTree("app", tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty").mkdir()
+    for name in ("a", "folder/a"):
+        (tmp_path / name).write_bytes(b"A")
+    end = time.monotonic() + 60
+    tree.save(store.put)
+    while tree.differs() or not tree._looks_the_same():
+        assert time.monotonic() < end, "its times never count as old"
+        time.sleep(0.02)
+        tree.save(store.put)
+    surveyed: list[Path] = []
+    survey = workspace_survey.survey
+    monkeypatch.setattr(workspace_survey, "survey", lambda folder: surveyed.append(folder) or survey(folder))
+    assert not tree.differs() and not surveyed
+    CHANGES[how](tmp_path)
+    assert tree.differs()
+    tree.save(store.put)
+    assert store.content(tree.save(store.put)) == content(tmp_path)

@@ -71,7 +71,8 @@ def test_every_answered_cell_is_back(start: Start, seed: int) -> None:
         cell = kernel.ok(CHECK)
         there, *whole = cell.stdout.split()
         assert whole == ["True", "True", "True"], cell.stdout
-        assert max(done, last) <= int(there) <= max(done, last) + 1, "one may have ended and not been answered yet"
+        # More than were answered: answers that libzmq's thread had not sent yet died with the kernel.
+        assert max(done, last) <= int(there) <= CELLS
         assert "could not" not in cell.stderr
         new, done = int(there) - done, int(there)
     if new > 2:
@@ -94,4 +95,4 @@ def test_large_cells_are_back_too_and_those_after_them(start: Start, seed: int) 
     kernel = start(WASM_KERNEL_SESSION="notebook")
     cell = kernel.ok("print(n, n < 3 or bool((big == n // 3 * 3).all()))")
     there, whole = cell.stdout.split()
-    assert last <= int(there) <= last + 1 and whole == "True", (last, cell.stdout, cell.stderr)
+    assert last <= int(there) <= CELLS and whole == "True", (last, cell.stdout, cell.stderr)

@@ -17,6 +17,7 @@ from wasm_kernel.host import administrator
 from wasm_kernel.host.disk import locks, removal, reserve
 from wasm_kernel.host.disk.locks import lock_session, state_folder
 from wasm_kernel.host.disk.records import read_record, write_record
+from wasm_kernel.host.disk.spreading import spread
 from wasm_kernel.host.durable import sync_folder, sync_tree
 from wasm_kernel.host.files import delete_tree, workspace_survey
 from wasm_kernel.host.store.sequence import next_number
@@ -119,6 +120,7 @@ def staged_session(root: Path, session_id: str, extra: dict[str, Any], logger: S
     reserve.make_way(root)
     place = state_folder(root) / "new"
     place.mkdir(exist_ok=True)
+    spread(place)
     half = place / f"{session_id}.{secrets.token_hex(4)}"
     half.mkdir()
     try:

@@ -27,7 +27,6 @@ from wasm_kernel.sessions.snapshots import collect_snapshots, list_snapshots
 
 _PAUSE, _MOST_WAIT = 0.05, 1.0  # seconds without another cell before a checkpoint is written, and at most
 _LOGGED_PAUSE, _LOGGED_MOST_WAIT = 1.0, 60.0  # the same for one whose cell is in the log
-_ARRANGE_AFTER = 0.005  # seconds after a cell that is in the log
 _SYNC_EVERY = 1.0  # seconds, while cells are logged and not written
 _MOST_WAITING = 32 << 20  # bytes of the log: as much is held to undo what was changed since a capture
 _FEWEST = 2  # checkpoints that stay however large they are
@@ -100,7 +99,6 @@ class Checkpoints:
         self._writing = False
         self._being_written: tuple[Pending, ...] = ()  # at most one
         self._timer: asyncio.TimerHandle | None = None
-        self._arranging: asyncio.TimerHandle | None = None
         self._closed = False
         self._synced = time.monotonic()
         self._kept: deque[tuple[str, int]] | None = None  # oldest first, with what each added
@@ -132,22 +130,8 @@ class Checkpoints:
             pending.metadata = {**pending.metadata, **self.rules.marks}
         with self._guard:
             self._queue.append(pending)
-        if soon and logged:  # the next cell may be on its way
-            self._arranging = self._arranging or self._loop.call_later(_ARRANGE_AFTER, self._arrange, pending)
-        else:
-            self._arrange(pending, soon=soon, logged=logged)
-        return pending
-
-    def _arrange(self, pending: Pending, *, soon: bool = True, logged: bool = True) -> None:
-        """Decide when what waits is written."""
-        if self._arranging is not None:
-            self._arranging.cancel()
-            self._arranging = None
-        if self._closed:
-            return
-        with self._guard:
             self._merge_oldest(self.rules.count)  # more would be deleted as soon as they are written
-            waited = time.monotonic() - self._queue[0].since if self._queue else 0.0
+            waited = time.monotonic() - self._queue[0].since
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -157,6 +141,7 @@ class Checkpoints:
             self._sync(pending.recorder.log)
         else:
             self._flush()
+        return pending
 
     def merge_waiting(self) -> None:
         """Write one checkpoint instead of all that wait: too much is held for them. What each changed is in it."""

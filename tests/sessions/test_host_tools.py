@@ -38,6 +38,16 @@ def odd() -> object:
     return object()
 
 
+def mistaken() -> int:
+    """Return something else than promised."""
+    return "three"  # type: ignore[return-value]
+
+
+def leaky():  # type: ignore[no-untyped-def]
+    """Return what does not cross, and promise nothing."""
+    return [Path("secret")]
+
+
 def large(size: int) -> str:
     """Return much."""
     return "x" * size
@@ -53,7 +63,9 @@ def total(*numbers: float, **named: float) -> float:
     return sum(numbers) + sum(named.values())
 
 
-TOOLS: dict[str, Callable[..., Any]] = {f.__name__: f for f in (search, refuse, broken, large, slow, total)}
+TOOLS: dict[str, Callable[..., Any]] = {
+    f.__name__: f for f in (search, refuse, broken, mistaken, leaky, large, slow, total)
+}
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +103,8 @@ def test_a_call_reaches_the_function_and_its_result_the_guest(sandbox: BaseSandb
         ("search(object())", "TypeError: a tool takes None, bool, int, float, str, list or dict; this is object"),
         ("total(1, 'a')", "RuntimeError: total: numbers is tuple; it must be float"),
         ("refuse('x')", "RuntimeError: nothing is called x"),
+        ("mistaken()", "RuntimeError: mistaken returned str; it is annotated to return int"),
+        ("leaky()", "RuntimeError: leaky returned what is not JSON: PosixPath at depth 1"),
         ("broken()", "RuntimeError: broken failed: OSError; the program's log has more"),
     ],
 )

@@ -49,12 +49,15 @@ class SentFiles:
     def take(self) -> tuple[list[SavedFile], list[SavedFile], dict[bytes, bytes]]:
         """All files of /app and /tmp, those of /packages, and the content of pieces that were not read before."""
         read: dict[bytes, bytes] = {}
+        size = 0
 
         def put(piece: bytes) -> bytes:
+            nonlocal size
+            size += len(piece)
+            if size > _MOST_FILES:
+                raise SandboxError(_too_large())
             name = hash_of(piece)
             read[name] = piece
-            if sum(map(len, read.values())) > _MOST_FILES:
-                raise SandboxError(_too_large())
             return name
 
         found: dict[str, list[SavedFile]] = {"packages": []}

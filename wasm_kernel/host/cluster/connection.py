@@ -70,9 +70,9 @@ class Connection:
             raise
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
-        self.loop.close()
+        with asyncio.Runner(loop_factory=lambda: self.loop):  # cancels at its end what still waits
+            asyncio.set_event_loop(self.loop)
+            self.loop.run_forever()
 
     async def _connect(self) -> None:
         from distributed import Client

@@ -20,7 +20,6 @@ from wasm_kernel.host.runtime.sandbox import Sandbox
 from wasm_kernel.model.policy import ExecutionPolicy
 
 PATIENCE = 120.0
-_COMMAND = [sys.executable, "-m"]
 
 
 def until(holds: Callable[[], Any], what: str = "it did not happen") -> Any:
@@ -35,9 +34,11 @@ def until(holds: Callable[[], Any], what: str = "it did not happen") -> Any:
 class DaskCluster:
     """A scheduler and workers of `wasm-kernel worker`, in a folder."""
 
-    def __init__(self, folder: Path, scheme: str = "tcp", options: tuple[str, ...] = (), **env: str) -> None:
-        """``options``: of scheduler and workers, such as those for TLS."""
-        self._folder, self._options = folder, options
+    def __init__(
+        self, folder: Path, scheme: str = "tcp", options: tuple[str, ...] = (), python: str = sys.executable, **env: str
+    ) -> None:
+        """``options``: of scheduler and workers, such as those for TLS. ``python``: what runs them."""
+        self._folder, self._options, self._python = folder, options, python
         folder.mkdir(parents=True, exist_ok=True)
         self._env = {**os.environ, "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False", **env}
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -66,7 +67,7 @@ class DaskCluster:
         log = (self._folder / f"{len(self.processes)}.log").open("wb")
         with log:
             process = subprocess.Popen(
-                [*_COMMAND, module, *arguments], stdout=log, stderr=log, env=self._env, cwd=self._folder
+                [self._python, "-m", module, *arguments], stdout=log, stderr=log, env=self._env, cwd=self._folder
             )
         self.processes.append(process)
         return process

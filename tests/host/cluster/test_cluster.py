@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
+import dask
 import pytest
 
 from tests.host.cluster.clusters import Attached, DaskCluster, until
+from tests.host.network.servers import make_authority
 from wasm_kernel.errors import ClusterError
 from wasm_kernel.guest import wire
+from wasm_kernel.host.cluster.session_cluster import SessionCluster
+from wasm_kernel.host.image import image
 
 Attach = Callable[..., Attached]
 OwnCluster = Callable[..., DaskCluster]
@@ -155,6 +165,64 @@ def test_a_worker_that_has_lost_what_it_had_is_given_it_again(guest: Attached) -
     sent.update(before)
 
 
+def test_a_result_that_a_guest_forges_is_never_opened_outside_of_a_guest(
+    guest: Attached, tmp_path: Path, cluster: DaskCluster
+) -> None:
+    marker = tmp_path / "opened"
+    bomb = f"b\"cposix\\nsystem\\n(S'touch {marker}'\\ntR.\""
+    forge = "def f(k):\n    import _host, wasm_guest.wire as wire\n    for task in range(4):\n        try: _host.call("
+    forge += f"wire.encode_event(wire.TaskDone(task, STATUS, ({bomb},))))\n        except OSError: pass\n    return 'honest'\n"
+    run = "with ProcessPoolExecutor() as pool: print(pool.submit(f, 1).result())"
+    for status in (0, 1, 9):
+        result = guest.run(forge.replace("STATUS", str(status)) + run)
+        assert not result.success, "the forged result was taken for one"
+        assert guest.ok("with ProcessPoolExecutor() as pool: print(*pool.map(abs, [-1, -2]))") == "1 2\n"
+    assert pickle.loads(f"cposix\nsystem\n(S'touch {marker}'\ntR.".encode()) == 0  # it would work
+    assert marker.exists()
+    marker.unlink()
+    guest.run(forge.replace("STATUS", "1") + run)
+    assert not marker.exists()
+
+
+# ---- who may run what
+
+
+def test_another_image_is_refused_and_says_what_to_do(guest: Attached, cluster: DaskCluster) -> None:
+    img = image.load()
+    other = SimpleNamespace(key="0123456789", memory=img.memory)
+    with pytest.raises(ClusterError, match="install the same version of wasm-kernel there and here"):
+        SessionCluster(cluster.address, other)
+    with mock.patch.object(guest.cluster, "_base", "0123456789"):
+        result = guest.run("with ProcessPoolExecutor() as pool: list(pool.map(abs, [-1]))")
+    assert result.error is not None and result.error.name == "BrokenProcessPool"
+    assert "wasm-kernel image pack" in result.error.value and "127.0.0.1" not in result.error.value
+
+
+def tls_of_a_client(ca: str, cert: str, key: str) -> dict[str, str]:
+    return {f"distributed.comm.tls.{n}": v for n, v in {"ca-file": ca, "client.cert": cert, "client.key": key}.items()}
+
+
+def test_encrypted_and_only_with_a_certificate(own_cluster: OwnCluster, attach: Attach, tmp_path: Path) -> None:
+    make_authority(tmp_path / "tls", "127.0.0.1")
+    ca, cert, key = (str(tmp_path / "tls" / name) for name in ("authority.pem", "server.pem", "server.key"))
+    cluster = own_cluster(scheme="tls", options=("--tls-ca-file", ca, "--tls-cert", cert, "--tls-key", key))
+    cluster.add()
+    assert cluster.address.startswith("tls://")
+    with pytest.raises(ClusterError, match="no Dask scheduler that answers"):
+        attach(cluster)
+    with dask.config.set(tls_of_a_client(ca, cert, key)):
+        guest = attach(cluster)
+        printed = guest.ok(POOL + "with ProcessPoolExecutor() as pool: print(*pool.map(abs, [-1, -2]))")
+    assert printed == "1 2\n"
+    make_authority(tmp_path / "others", "127.0.0.1")
+    cert, key = (str(tmp_path / "others" / name) for name in ("server.pem", "server.key"))
+    with (
+        dask.config.set(tls_of_a_client(ca, cert, key)),
+        pytest.raises(ClusterError, match="that answers|does not answer"),
+    ):
+        attach(cluster)
+
+
 # ---- stopping
 
 
@@ -205,6 +273,26 @@ def test_a_worker_killed_during_a_map_of_200_calls_loses_none(own_cluster: OwnCl
     assert printed.startswith("True ")
     assert workers[0].wait(10) == -signal.SIGKILL
     assert len(guest.cluster.members()) == 2
+
+
+def test_a_local_cluster_whose_worker_is_killed_and_started_again(attach: Attach) -> None:
+    command = [sys.executable, "-m", "tests.host.cluster.local_cluster"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as local:
+        assert local.stdout is not None
+        address, pids = json.loads(local.stdout.readline())
+        guest = attach(SimpleNamespace(address=address))
+        guest.ok(POOL + "def f(k):\n    time.sleep(0.02)\n    return k")
+
+        def kill() -> None:
+            until(lambda: [e for e in guest.events if isinstance(e, wire.DisplayData | wire.UpdateDisplay)])
+            os.kill(pids[0], signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        printed = guest.ok("with ProcessPoolExecutor() as p: print(list(p.map(f, range(200))) == list(range(200)))")
+        killer.join()
+        assert printed == "True\n"
+        guest.close()
 
 
 def test_a_worker_that_joins_during_a_map_gets_work(own_cluster: OwnCluster, attach: Attach) -> None:

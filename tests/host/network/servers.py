@@ -157,7 +157,9 @@ def make_authority(folder: Path, *names: str) -> Authority:
     leaf = (
         certificate(own, key.public_key(), False)
         .add_extension(x509.SubjectAlternativeName(found), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
+        )
         .sign(root_key, hashes.SHA256())
     )
     folder.mkdir(parents=True, exist_ok=True)

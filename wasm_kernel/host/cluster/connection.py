@@ -63,11 +63,12 @@ class Connection:
         self._thread.start()
         try:
             self.wait(self._connect(), _CONNECT_SECONDS + 5)
-        except BaseException as e:
+        except ClusterError:
             self.close()
-            if isinstance(e, OSError | TimeoutError | ValueError):
-                raise ClusterError(f"there is no Dask scheduler that answers at {address}: {_reason(e)}") from None
             raise
+        except Exception as e:  # noqa: BLE001 - Dask raises TypeError, too, where its configuration lacks certificates
+            self.close()
+            raise ClusterError(f"there is no Dask scheduler that answers at {address}: {_reason(e)}") from None
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self.loop):  # cancels at its end what still waits

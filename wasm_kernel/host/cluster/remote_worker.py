@@ -8,6 +8,7 @@ that ended, or was stopped, is not.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from wasm_kernel.guest import wire
@@ -63,8 +64,10 @@ class RemoteWorker:
         self._result, self._output, self._showed = None, {"stdout": "", "stderr": ""}, False
         self._changed.clear()
         before = self._clocks.seconds()
-        most = call.cpu_seconds
-        self._most_cpu = None if most is None else before + most
+        limit = self._crew.fork.policy.timeout_seconds  # the session's, or this machine's if that is stricter
+        allowed = [most for most in (call.cpu_seconds, limit) if most is not None]
+        self._most_cpu = before + min(allowed) if allowed else None
+        end = None if limit is None else time.monotonic() + limit
         self._next = wire.SubmitTask(0, 0, call.task, (call.data,))
         self._worker.wake()
         while self._result is None and self._why is None:
@@ -72,13 +75,16 @@ class RemoteWorker:
             self._changed.clear()
             if not wanted():
                 self.stop(CANCELLED)
+            elif end is not None and time.monotonic() > end:
+                self.stop(too_long(self._crew.fork.policy))
         cpu = max(0.0, self._clocks.seconds() - before)
         changed = self._worker.changed_files or self._crew.changed_files()
         outputs = (self._output["stdout"], self._output["stderr"])
         if self._result is not None:
             status, data = self._result.status, self._result.buffers[0]
             return Outcome(DONE, "", status, data, *outputs, cpu, changed, self._showed)
-        why = self._why or ""
+        # One that was gone before it took the call says nothing about it: another copy gets it.
+        why = self._why or "" if self._next is None else ""
         return Outcome(ENDED, why, 0, b"", *outputs, cpu, changed, self._showed)
 
     def stop(self, why: str) -> None:

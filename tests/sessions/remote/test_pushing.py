@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -12,9 +14,11 @@ from wasm_kernel import create_session_sandbox, create_snapshot, get_session_san
 from wasm_kernel.errors import BadSnapshot, DamagedChunk, LeaseLost, RemoteError, SessionElsewhere
 from wasm_kernel.host.disk.records import read_record, write_record
 from wasm_kernel.host.remote.objects import Objects, open_objects
+from wasm_kernel.sessions.housekeeping import prune_sessions
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.remote import lease as leases
 from wasm_kernel.sessions.remote.deleting import delete_stored
+from wasm_kernel.sessions.remote.keeping import SessionCopy
 from wasm_kernel.sessions.remote.lease import Lease, acquire, holder
 from wasm_kernel.sessions.remote.pulling import Pulled, pull_session
 from wasm_kernel.sessions.remote.pushing import Pushed, SessionPush
@@ -306,3 +310,51 @@ def test_a_store_that_fails_now_and_then_is_asked_again(s3: str, nodes: tuple[Pa
     push(objects, here, session_id)
     pull(objects, there, session_id)
     assert ran(there, session_id, "print(x)") == "5" and fails[0] > 10
+
+
+@pytest.fixture
+def strict(s3: str, s3_server: str) -> Iterator[str]:
+    """A bucket on a server that knows nobody's keys, after this: its address."""
+
+    def ask(count: bytes) -> None:
+        headers = {"Content-Type": "text/plain"}
+        request = Request(f"{s3_server}/moto-api/reset-auth", count, headers, method="POST")
+        urlopen(request, timeout=30).close()
+
+    ask(b"0")
+    yield s3
+    ask(b"inf")
+
+
+def test_wrong_credentials_say_so_at_once_and_lose_nothing(strict: str, nodes: tuple[Path, Path]) -> None:
+    here, _ = nodes
+    session_id = made(here, "x = 1")
+    objects = open_objects(strict)
+    for work in (
+        lambda: acquire(objects, session_id),
+        lambda: pull_session(objects, here, session_id, QUIET),
+        lambda: prune_sessions(0, here, store=objects),
+        lambda: objects.write("a", b""),
+    ):
+        with pytest.raises(RemoteError, match=r"prefix refuses: .*; look at its credentials and their rights"):
+            work()
+    told: list[str] = []
+    copy = SessionCopy(objects, here, session_id, None, 1.0, told.append)
+    assert not copy.close(60.0)
+    assert "refuses" in copy.status.problem
+    assert all("Nothing is lost" in text for text in told)
+    assert ran(here, session_id, "print(x)") == "1"
+
+
+def test_no_credentials_say_so(
+    s3: str, nodes: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    session_id = made(nodes[0], "x = 1")
+    with pytest.raises(RemoteError, match="refuses: Unable to locate credentials; look at its credentials"):
+        acquire(open_objects(s3), session_id)
+    assert ran(nodes[0], session_id, "print(x)") == "1"

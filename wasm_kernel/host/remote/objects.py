@@ -261,9 +261,15 @@ class FsspecObjects:
                     raise RemoteError(f"{self.address} cannot be written to: there is no such bucket") from None
                 raise KeyError(name) from None
             except PermissionError as e:
-                raise RemoteError(f"{self.address} refuses: {e}; look at its credentials and their rights") from None
+                raise self._refusal(e) from None
             except Exception as e:  # noqa: BLE001 - every implementation has errors of its own
+                if "credentials" in str(e).lower():  # there are none, or they have expired
+                    raise self._refusal(e) from None
                 if attempt == _TRIES - 1:
                     said = str(e) or type(e).__name__
                     raise RemoteError(f"{self.address} cannot be reached: {said}; it is tried again later") from None
         raise AssertionError
+
+    def _refusal(self, error: BaseException) -> RemoteError:
+        said = str(error).rstrip(".")
+        return RemoteError(f"{self.address} refuses: {said}; look at its credentials and their rights")

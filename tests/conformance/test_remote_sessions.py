@@ -60,12 +60,22 @@ def on(server: Server, notebook: Path, tmp_path: Path, address: str) -> Iterator
         kernel.stop()
 
 
-def until(what: Callable[[], Any], seconds: float = 60.0) -> Any:
+def until(what: Callable[[], Any], seconds: float = 300.0, pause: float = 0.1) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)
+        time.sleep(pause)
     return found
+
+
+def told(kernel: Kernel, text: str) -> str:
+    """What a cell shows, once it has this. Between cells it is quiet for so long that the session is pushed."""
+
+    def said() -> str:
+        shown: str = kernel.ok("1").said
+        return shown if text in shown else ""
+
+    return str(until(said, pause=6))
 
 
 def pushed(kernel: Kernel) -> bool:
@@ -90,20 +100,20 @@ def test_it_is_pushed_while_it_runs_and_taken_over_by_who_says_so(on: Start, add
     one = on("one")
     one.ok("x = 1")
     session_id = session_of(one)
-    until(lambda: pushed(one))
+    until(lambda: pushed(one), pause=6)
     shown = one.ok("%session info").said
     assert re.search(r"object store.*pushed .*, to " + re.escape(address), shown, re.DOTALL)
     two = on("two")
-    told = two.run("x")
-    assert not told.ok and re.search(r"is open at .*, process \d+, since 20", told.said)
-    assert f"%session attach {session_id}" in told.said
+    first = two.run("x")
+    assert not first.ok and re.search(r"is open at .*, process \d+, since 20", first.said)
+    assert f"%session attach {session_id}" in first.said
     assert session_of(two) != session_id
     refused = two.run(f"%session attach {session_id}", answers=("no",))
     assert not refused.ok
     two.ok(f"%session attach {session_id}", answers=("yes",))
     assert two.ok("x += 1; print(x)").stdout.startswith("2")
     one.ok("y = 'only here'")  # pushes, and is refused
-    until(lambda: "has taken it over" in one.ok("1").said)
+    told(one, "has taken it over")
     assert one.ok("print(x, y)").stdout == "1 only here\n", "it goes on, and loses nothing"
     end(two)
     end(one)
@@ -116,7 +126,7 @@ def test_a_kernel_that_is_killed_goes_on_here_at_once(on: Start) -> None:
     one = on("one")
     one.ok("x = 1")
     session_id = session_of(one)
-    until(lambda: pushed(one))
+    until(lambda: pushed(one), pause=6)
     one.ok("x = 2")
     os.kill(one.pid, 9)
     again = on("one")  # its lease was not given back, but this disk is the one that had it
@@ -205,11 +215,10 @@ def test_a_store_that_fails_is_told_once_and_tried_again(on: Start, proxy: Proxy
     one = on("one", AWS_ENDPOINT_URL=proxy.url)
     first = one.ok("x = 1")
     assert "cannot be asked" in first.said
-    told = until(lambda: "cannot be pushed" in (said := one.ok("x").said) and said)
-    assert "Nothing is lost" in told
+    assert "Nothing is lost" in told(one, "cannot be pushed")
     assert "cannot be pushed" not in one.ok("x").said
     proxy.refuses = False
-    until(lambda: pushed(one), 120)
+    until(lambda: pushed(one), pause=6)
     end(one)
     assert on("two").ok("print(x)").stdout == "1\n"
 
@@ -218,7 +227,7 @@ def test_a_store_that_fails_is_told_once_and_tried_again(on: Start, proxy: Proxy
 def test_cells_do_not_wait_for_a_slow_store_nor_does_the_end(on: Start, proxy: Proxy, address: str) -> None:
     one = on("one", AWS_ENDPOINT_URL=proxy.url)
     one.ok("x = 1")
-    until(lambda: pushed(one))
+    until(lambda: pushed(one), pause=6)
     proxy.waits, before = 15.0, proxy.puts
     one.ok("x = 2")
     time.sleep(6)  # it is pushing now
@@ -236,7 +245,7 @@ def test_cells_do_not_wait_for_a_slow_store_nor_does_the_end(on: Start, proxy: P
 def test_a_bucket_that_is_not_ours_is_a_notice_and_nothing_is_lost(on: Start, address: str) -> None:
     one = on("one", WASM_KERNEL_REMOTE="s3://no-such-bucket-here/x")
     one.ok("x = 1")
-    until(lambda: "cannot be pushed to s3://no-such-bucket-here/x" in one.ok("x").said)
+    told(one, "cannot be pushed to s3://no-such-bucket-here/x")
     end(one)
     assert on("one").ok("print(x)").stdout == "1\n"
 
@@ -250,7 +259,7 @@ def test_a_last_push_that_takes_long_is_finished_by_a_process_of_its_own(
     one = on("one", AWS_ENDPOINT_URL=proxy.url, JUPYTER_CONFIG_DIR=str(defaults))
     one.ok("x = 1")
     session_id = session_of(one)
-    until(lambda: pushed(one))
+    until(lambda: pushed(one), pause=6)
     one.ok("x = 2")
     proxy.waits = 1.0
     end(one)
@@ -276,13 +285,12 @@ def test_what_is_deleted_on_one_machine_is_not_brought_back_by_another(on: Start
     one = on("one")
     planned = one.ok("%prune --max-sessions 0").said
     assert "No session would be deleted" in planned, "the one that it works in"
-    told = one.ok("%session delete --yes").said
-    assert f"are deleted, also from {address}" in told
+    assert f"are deleted, also from {address}" in one.ok("%session delete --yes").said
     end(one)
     two = on("two")
     assert two.ok("print(x)").stdout.startswith("1\n"), "what is on its disk stays there"
     assert session_of(two) == session_id
-    until(lambda: "was deleted in" in (said := two.ok("1").said) and "%session fork" in said)
+    assert "%session fork" in told(two, "was deleted in")
     shown = two.ok("%session info").said
     assert "not any more" in shown
     end(two)

@@ -80,6 +80,8 @@ def test_prune_and_delete_know_the_store(
 
 def test_a_store_that_cannot_be_asked_says_what_to_do(root: Path, main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
     made(root, "x = 1")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"):
+        monkeypatch.setenv(name, "us-east-1")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("WASM_KERNEL_REMOTE", "s3://bucket/ann")
     code, _, err = main("prune", "--older-than", "0s", "--yes")

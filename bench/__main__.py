@@ -21,6 +21,7 @@ from bench.report import Section
 from bench.rounds import Tick
 from bench.setting import FULL, QUICK, Rounds, Setting, succeed
 from bench.subjects import (
+    cluster,
     cpu,
     host,
     interrupt,
@@ -62,6 +63,7 @@ SUBJECTS: dict[str, Callable[[Setting], Section]] = {
     "threads": threads.run,
     "many": many_sessions.run,
     "workers": workers.run,
+    "cluster": cluster.run,
     "snapshots": snapshots.run,
     "cpu": cpu.run,
     "objects": objects.run,

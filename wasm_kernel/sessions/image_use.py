@@ -50,7 +50,8 @@ def images_in_use(roots: Iterable[Path]) -> list[ImageUse]:
     for entry in cache.entries("base"):
         found.setdefault(entry.key, ImageUse(entry.key))
     for root in roots:
-        for key, session_id, snapshots in _needs(root):
+        for saved_with, session_id, snapshots in _needs(root):
+            key = _name_here(saved_with)
             use = found.setdefault(key, ImageUse(key))
             use.sessions.add(session_id)
             use.snapshots += snapshots
@@ -63,6 +64,13 @@ def images_in_use(roots: Iterable[Path]) -> list[ImageUse]:
         elif not image.is_built():
             use.problem = "it is not built yet; run `wasm-kernel image build`"
     return list(found.values())
+
+
+def _name_here(key: str) -> str:
+    """What the cache calls an image; the key as it is if this build of it is not there."""
+    with contextlib.suppress(OlderImage):
+        return older_images.find(key).base.key
+    return key
 
 
 def _needs(root: Path) -> Iterable[tuple[str, str, int]]:

@@ -140,7 +140,7 @@ def test_starting_reads_no_image_file_but_the_manifests(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     names = [Path(name).name for name in json.loads(done.stdout)]
-    assert set(names) == {"entry.json", "base.mem"}, names
+    assert set(names) == {"entry.json", "digests.json", "base.mem"}, names
 
 
 def test_an_import_that_is_not_on_the_allowlist_does_not_link() -> None:

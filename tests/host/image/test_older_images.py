@@ -51,6 +51,15 @@ def test_all_parts_are_found(older: dict[str, Entry]) -> None:
     assert older_images.find(image.parts().base.key) == image.parts()
 
 
+def test_another_build_is_another_image(older: dict[str, Entry]) -> None:
+    (older["base"].path / "digests.json").write_text(json.dumps({"base.mem": "a" * 64}))
+    assert image.key_of(older["base"]) == f"{OLDER.key}-{'a' * 12}"
+    for key in (OLDER.key, f"{OLDER.key}-{'a' * 12}"):
+        assert older_images.find(key).base == OLDER
+    with pytest.raises(OlderImage, match="another build of the same image.*the one here is aaaaaaaaaaaa"):
+        older_images.find(f"{OLDER.key}-{'b' * 12}")
+
+
 @pytest.mark.parametrize("gone", ["library", "site"])
 def test_a_part_is_gone(older: dict[str, Entry], gone: str) -> None:
     cache.remove(older[gone])

@@ -61,7 +61,7 @@ def test_without_an_image_nothing_is_deleted(killed: Path, monkeypatch: pytest.M
 
 def test_cells_of_another_image(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = list_snapshots(killed)
-    wanted = image.parts().base.key
+    wanted = image.load().key
 
     def unusable(key: str) -> Any:
         assert key == wanted

@@ -27,6 +27,7 @@ from wasm_kernel import (
     restore_snapshot,
 )
 from wasm_kernel.errors import BadSnapshot
+from wasm_kernel.host.image import image
 from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.records import is_uuid
 
@@ -458,7 +459,19 @@ def test_another_image(refused: Refused, exported: Path) -> None:
     assert "wasm-kernel image build" in said
 
 
-@pytest.mark.parametrize("key", ["", "..", "../../../../tmp/x", "/tmp/x", "0123456789abcdef012/", "é" * 20])
+def test_another_build_of_the_image(refused: Refused, exported: Path) -> None:
+    """Its objects lie elsewhere in memory, so pages of the one make no sense in the other."""
+    parts = Parts(exported)
+    inputs, _, build = str(parts.head["image_key"]).partition("-")
+    assert f"{inputs}-{build}" == image.load().key and build
+    parts.head["image_key"] = f"{inputs}-{build[::-1]}"
+    said = refused(parts.joined())
+    assert "another build of the same image" in said and build in said and "wasm-kernel image pack" in said
+
+
+@pytest.mark.parametrize(
+    "key", ["", "..", "../../../../tmp/x", "/tmp/x", "0123456789abcdef012/", "é" * 20, f"{20 * '0'}-../../../tmp/"]
+)
 def test_an_image_whose_key_leads_elsewhere(refused: Refused, exported: Path, key: str) -> None:
     """A base memory that a guest wrote to its workspace must not be found by a path."""
     parts = Parts(exported)

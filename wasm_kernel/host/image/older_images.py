@@ -6,6 +6,8 @@ rest is this version's own: the interposer, and everything on the host. The nume
 
 * An image can be used if all of it is in the cache, its machine code fits this machine and this wasmtime, and its guest
   speaks a protocol that this host understands (`wire.OLDEST_PROTOCOL`).
+* A key names all that went into an image and, after a hyphen, the build: another build of the same is another image.
+  Keys that were saved before November 2026's end name no build, and are taken for the one that is there.
 * Code that no longer fits, such as after an update of wasmtime, is made again by `wasm-kernel image build --image KEY`.
 * `wasm-kernel image clean` leaves alone what sessions need (`sessions/image_use.py`).
 """
@@ -27,7 +29,7 @@ from wasm_kernel.host.image.image import Image, Parts
 _FIRST_MODULE = "9c0dcf338761ddca6be7"
 _FIRST = {"runtime": "b2368b22f45566622b7a", "library": "f129392d2380409290ef", "site": "d42317f10ac976d5cc19"}
 
-_KEY = re.compile("[0-9a-f]{20}")
+_KEY = re.compile("[0-9a-f]{20}(-[0-9a-f]{12})?")
 _loaded: dict[Entry, Image] = {}
 _lock = threading.Lock()
 
@@ -35,10 +37,10 @@ _lock = threading.Lock()
 def load(key: str, *, metered: bool = False) -> Image:
     """The image with this key, this version's or an earlier one's. `OlderImage` says why it cannot be used."""
     current = image.load()
-    if key == current.key:
+    if key in (current.key, current.parts.base.key):
         return current
     try:
-        administrator.check_image(key)
+        administrator.check_image(inputs_of(key))
     except NotAllowed:
         raise OlderImage(f"{_saved_with(key)}, which the administrator's rules do not allow here") from None
     which = find(key)
@@ -49,13 +51,30 @@ def load(key: str, *, metered: bool = False) -> Image:
         return _loaded[which.base]
 
 
+def inputs_of(key: str) -> str:
+    """What an image's key says of all that went into it: what its entry in the cache is called."""
+    return key.partition("-")[0]
+
+
 def find(key: str) -> Parts:
     """The parts of an image by its key, whether all of them are there or not. `OlderImage` if its base is not."""
+    if not _KEY.fullmatch(key):  # it may come from a file of somebody else's, and becomes a path
+        raise OlderImage(f"the variables were saved with something that is no image: {key[:80]!r}")
+    found = _find(inputs_of(key))
+    build, here = key.partition("-")[2], image.build_of(found.base)
+    if build and here and build != here:
+        raise OlderImage(
+            f"the variables were saved with another build of the same image ({key}; the one here is {here}), whose "
+            "memory is laid out differently. Machines that share sessions need one build: `wasm-kernel image pack "
+            "FILE` on one, `wasm-kernel image clean --all` and `wasm-kernel install --image FILE` on the others"
+        )
+    return found
+
+
+def _find(key: str) -> Parts:
     current = image.parts()
     if key == current.base.key:
         return current
-    if not _KEY.fullmatch(key):  # it may come from a file of somebody else's, and becomes a path
-        raise OlderImage(f"the variables were saved with something that is no image: {key[:80]!r}")
     base = Entry("base", key)
     manifest = base.manifest()
     if manifest is None:

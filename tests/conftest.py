@@ -10,6 +10,7 @@ from typing import Any
 
 import _pytest.pathlib
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from tests import processes
@@ -21,6 +22,8 @@ processes.adopt_orphans()
 os.environ["WASM_KERNEL_HOST"] = "0"  # a host would outlive the test that started it; tests of hosts have their own
 # Attacks make trees deeper than pytest can delete. It deletes those of runs before this one, which may have been killed.
 _pytest.pathlib.rm_rf = delete_tree.remove
+settings.register_profile("busy", deadline=None)  # an example takes as long as the machine needs
+settings.load_profile("busy")
 
 
 _SHARING = ("tests/browser/", "tests/hub/")  # folders whose files share a server and a browser

@@ -227,7 +227,7 @@ def test_what_is_drawn_stays_in_its_box() -> None:
     assert "contain:" in markup.sealed_html("<svg overflow=visible><rect x=-900 width=9999 height=9999></rect></svg>")
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(90)
 @pytest.mark.parametrize(
     "crooked",
     [

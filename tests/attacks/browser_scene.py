@@ -15,6 +15,7 @@ from tests.attacks.listener import Listener
 from tests.browser.lab import Lab, Notebook
 
 _SETTLED = 2.0  # seconds in which nothing more was reached
+_LONG = 300.0  # seconds for hundreds of cells, each with something to draw
 _AT_ONCE = 1500.0  # milliseconds for what a person does
 
 
@@ -46,7 +47,7 @@ class Scene:
     def look_at(self, cells: list[str]) -> None:
         """Run cells and read what they show, frames and all."""
         notebook = self._open(cells)
-        notebook.run_all()
+        notebook.run_all(within=_LONG)
         self._settle()
         for number in range(1, len(cells) + 1):
             texts = [
@@ -66,7 +67,7 @@ class Scene:
     def attempt(self, payloads: list[Payload], *more: str) -> None:
         """Run every cell, then do what each asks a person to do."""
         notebook = self._open([p.cell(self.listener) for p in payloads] + list(more))
-        notebook.run_all()
+        notebook.run_all(within=_LONG)
         self._settle()
         for number, payload in enumerate(payloads, 1):
             if payload.act:
@@ -95,7 +96,7 @@ class Scene:
     def attempt_by_reload(self, payloads: list[Payload]) -> None:
         """Run cells, save, forget what was reached, and load the page anew."""
         notebook = self._open([p.cell(self.listener) for p in payloads])
-        notebook.run_all()
+        notebook.run_all(within=_LONG)
         self._settle()
         notebook.save()
         for payload in payloads:

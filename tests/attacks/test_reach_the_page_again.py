@@ -129,7 +129,7 @@ def _reached(folder: Path, shots: Path, kernel: str) -> set[str]:
         page = open_lab(context, lab)
         notebook = Notebook(lab, page, shots, "again.ipynb")
         notebook.open()
-        notebook.run_all()
+        notebook.run_all(within=300)
         page.wait_for_timeout(4000)
         for error in page.locator(".jupyter-widgets-error-widget").all():
             error.click()

@@ -303,10 +303,10 @@ class Notebook:
     def text(self, number: int) -> str:
         return self.output(number).inner_text()
 
-    def run_all(self) -> None:
+    def run_all(self, *, within: float = PATIENCE) -> None:
         """Run every cell, and wait until all have run."""
         self.command("notebook:run-all-cells")
-        self.wait_until_done()
+        self.wait_until_done(within=within)
 
     def type(self, code: str, number: int = -1) -> None:
         """Put code into a cell; the cursor is at its end."""
@@ -329,7 +329,7 @@ class Notebook:
         self.wait_until_done(number)
         return number
 
-    def wait_until_done(self, number: int | None = None) -> None:
+    def wait_until_done(self, number: int | None = None, *, within: float = PATIENCE) -> None:
         """Wait until a cell has its number, or all but the last have theirs, and the kernel is idle."""
         self.page.wait_for_function(
             r"""n => {
@@ -339,6 +339,7 @@ class Notebook:
                 return wanted.every(p => /\[\d+\]/.test(p)) && !prompts.some(p => p.includes('*'));
             }""",
             arg=number,
+            timeout=1000 * within,
         )
         self._kernel("kernel.status === 'idle'")
 

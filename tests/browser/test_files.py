@@ -108,6 +108,7 @@ def test_browse_and_preview(files: Files) -> None:
     files.nb.screenshot("files_hex")
     files.list.press("Backspace")
     expect(files.row("raw")).to_have_count(1)
+    expect(files.root.locator(".wk-crumb")).to_have_count(2)  # those of the folder before are gone
     files.press("/app")
     expect(files.row("cities.csv")).to_have_count(1)
 

@@ -63,7 +63,7 @@ LATE: dict[str, tuple[str, set[str]]] = {
             "wasm_kernel.sessions.snapshots",
         },
     ),
-    "apps.worker_command": (_COMMAND, {"distributed.cli.dask_worker"}),
+    "apps.worker_command": (_COMMAND, {"distributed.cli.dask_worker", "wasm_kernel.host.image"}),
     "host.cluster.connection": ("an extra, which few have", {"distributed", "wasm_kernel.host.cluster"}),
     "host.cluster.tasks": ("an extra, which few have", {"distributed"}),
     "kernel.magics.cluster_access": (_MAGIC, {"wasm_kernel.host.cluster.session_cluster"}),

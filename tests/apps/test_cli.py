@@ -170,7 +170,7 @@ def test_what_deletes_has_a_dry_run_and_what_looks_has_json() -> None:
         name = parser.prog.split()[-1]
         if name in ("delete", "prune", "clean"):
             assert "--dry-run" in known, parser.prog
-        if parser._defaults.get("command") and name not in ("install", "completion", "mcp"):
+        if parser._defaults.get("command") and name not in ("install", "completion", "mcp", "worker"):
             assert "--json" in known, parser.prog
         if parser.prog.split()[1:2] in (["sessions"], ["snapshots"], ["prune"]) and parser._defaults.get("command"):
             assert "--workspace-root" in known, parser.prog

@@ -8,7 +8,6 @@ from typing import Any
 
 from wasm_kernel.apps.cli_parser import DONE, add
 from wasm_kernel.errors import ConfigurationError
-from wasm_kernel.host.image import image
 from wasm_kernel.model import cluster_addresses
 
 _PRELOAD = "wasm_kernel.host.cluster.preload"
@@ -20,12 +19,12 @@ def register(commands: Any) -> None:
         commands,
         "worker",
         worker_command,
-        "Start a Dask worker that runs calls of sessions, with the image checked and loaded.",
+        "Start a Dask worker that runs calls of sessions, with the image loaded.",
         more="What follows the address are options of `dask worker`: --nthreads, --nworkers,\n"
         "--memory-limit, --tls-ca-file, --tls-cert, --tls-key and the others. It runs until\n"
         "it is stopped, or its scheduler is gone for too long.",
         examples="wasm-kernel worker tcp://scheduler:8786\n"
-        "wasm-kernel worker tls://scheduler:8786 --nthreads 8 --tls-ca-file ca.pem --tls-cert worker.pem",
+        "wasm-kernel worker tls://scheduler:8786 --nthreads 8 --tls-ca-file ca.pem",
     )
     worker.add_argument("address", metavar="ADDRESS", help="of the scheduler: tcp://HOST:8786 or tls://HOST:8786")
     worker.add_argument("options", metavar="OPTION", nargs=argparse.REMAINDER, help="options of `dask worker`")
@@ -36,6 +35,8 @@ def worker_command(options: argparse.Namespace) -> int:
     if find_spec("distributed") is None:
         raise ConfigurationError("a worker needs the extra 'dask': pip install 'wasm-kernel[dask]'")
     address = cluster_addresses.parse(options.address)
+    from wasm_kernel.host.image import image
+
     image.load().modules()  # what is wrong is said here, and not by a child that is started again and again
     from distributed.cli.dask_worker import main
 

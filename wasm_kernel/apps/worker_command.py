@@ -21,8 +21,8 @@ def register(commands: Any) -> None:
         worker_command,
         "Start a Dask worker that runs calls of sessions, with the image loaded.",
         more="What follows the address are options of `dask worker`: --nthreads, --nworkers,\n"
-        "--memory-limit, --tls-ca-file, --tls-cert, --tls-key and the others. It runs until\n"
-        "it is stopped, or its scheduler is gone for too long.",
+        "--memory-limit, --tls-ca-file, --tls-cert, --tls-key and the others. It runs\n"
+        "until it is stopped, or its scheduler is gone for too long.",
         examples="wasm-kernel worker tcp://scheduler:8786\n"
         "wasm-kernel worker tls://scheduler:8786 --nthreads 8 --tls-ca-file ca.pem",
     )

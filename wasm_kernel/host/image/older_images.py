@@ -7,7 +7,7 @@ rest is this version's own: the interposer, and everything on the host. The nume
 * An image can be used if all of it is in the cache, its machine code fits this machine and this wasmtime, and its guest
   speaks a protocol that this host understands (`wire.OLDEST_PROTOCOL`).
 * A key names all that went into an image and, after a hyphen, the build: another build of the same is another image.
-  Keys that were saved before November 2026's end name no build, and are taken for the one that is there.
+  Keys saved before 18 November 2026 name no build, and are taken for the build that is there.
 * Code that no longer fits, such as after an update of wasmtime, is made again by `wasm-kernel image build --image KEY`.
 * `wasm-kernel image clean` leaves alone what sessions need (`sessions/image_use.py`).
 """

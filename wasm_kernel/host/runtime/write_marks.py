@@ -46,7 +46,7 @@ def in_use() -> bool:
 
 
 def watch(address: int, size: int) -> bool:
-    """Prepare a stretch of memory to be marked (`pagescan.mark_unwritten` does that); whether it can be."""
+    """Prepare a stretch of memory to be marked (`pagescan.mark` does that); whether it can be."""
     if not available():
         return False
     try:

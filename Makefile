@@ -20,6 +20,7 @@ $(RUNNING): pyproject.toml $(LABEXTENSION)
 
 # What is needed as well to change and test it.
 $(DEVELOPING): $(RUNNING)
+	@echo "Installing what the tests need: a minute or two ..."
 	$(BIN)/python -m pip install --quiet --group dev -e .
 	@touch $@
 
@@ -32,13 +33,13 @@ run: image
 	$(BIN)/jupyter lab $(AS_ROOT) examples/tour.ipynb
 
 # The tests also need the variant that counts fuel and, where available, a browser and a hub's proxy. They often wait for
-# a kernel or a page: three workers keep two cores busy.
+# a kernel or a page: four workers keep two cores busy.
 test: $(DEVELOPING) lint
 	@$(BIN)/wasm-kernel image build --metered
 	@$(BIN)/python -m tests.browser.chromium
 	@$(BIN)/python -m tests.hub.proxy
 	$(BIN)/python labextension/build.py test
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --durations 20
 
 lint: $(DEVELOPING)
 	$(BIN)/ruff check .

@@ -47,48 +47,29 @@ from wasm_kernel.host.image import image
 RESULTS = Path(__file__).parent / "RESULTS.md"
 _QUIET, _PATIENCE = 1.0, 300.0  # load of the last minute, and seconds to wait for it
 
-# Memory goes first: while this process has no image mapped, nothing shares its pages with the measured ones.
+# In the order of the report.
 SUBJECTS: dict[str, Callable[[Setting], Section]] = {
-    "memory": memory.run,
     "kernels": kernels.run,
     "host": host.run,
-    "messages": messages.run,
-    "store": store.run,
-    "sessions": sessions.run,
+    "objects": objects.run,
+    "snapshots": snapshots.run,
     "start": start.run,
     "noop": noop.run,
     "prints": prints.run,
+    "lab": lab.run,
     "seal": seal.run,
     "interrupt": interrupt.run,
+    "memory": memory.run,
     "threads": threads.run,
     "many": many_sessions.run,
     "workers": workers.run,
     "cluster": cluster.run,
-    "snapshots": snapshots.run,
+    "sessions": sessions.run,
     "cpu": cpu.run,
-    "objects": objects.run,
-    "lab": lab.run,
+    "messages": messages.run,
+    "store": store.run,
 }
-ORDER = (
-    "kernels",
-    "host",
-    "objects",
-    "snapshots",
-    "start",
-    "noop",
-    "prints",
-    "lab",
-    "seal",
-    "interrupt",
-    "memory",
-    "threads",
-    "many",
-    "workers",
-    "sessions",
-    "cpu",
-    "messages",
-    "store",
-)  # in the report
+_FIRST = ("memory", "kernels", "host")  # while this process has no image mapped, nothing shares its pages with theirs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -96,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     os.environ["WASM_KERNEL_HOST"] = "0"  # a host started aside would disturb; where one is measured, it is said
     console = Console(stderr=True)
-    chosen = [name for name in SUBJECTS if not options.only or name in options.only]
+    chosen = [name for name in dict.fromkeys([*_FIRST, *SUBJECTS]) if not options.only or name in options.only]
     rounds = QUICK if options.quick else FULL
     if not image.is_built():  # a build hidden in a measured process would be taken for its start
         console.print("The image is not built; run `wasm-kernel image build` first.")
@@ -113,10 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 console.print(f"Measuring: {name} ...")
             setting = Setting(interpreter, Path(folder), rounds, _ticker(bar, name))
             sections[name] = SUBJECTS[name](setting)
-            if name == "memory" and "kernels" in chosen:
-                continue  # the head maps an image, which would share its pages with the kernels'
+            if name in _FIRST and name != chosen[-1]:
+                continue  # the head maps an image
             head = _head(interpreter, Path(folder), rounds, load, time.monotonic() - started, quick=options.quick)
-            text = "\n".join([head, *(sections[name].markdown() for name in ORDER if name in sections)])
+            text = "\n".join([head, *(sections[name].markdown() for name in SUBJECTS if name in sections)])
             if output is not None:  # after each subject: a run that is stopped has measured something, too
                 output.write_text(text)
     print(text)

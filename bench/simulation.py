@@ -111,7 +111,7 @@ def cost(requests: dict[str, int]) -> float:
 
 def nodes_table(days: list[Day]) -> str:
     """How many users a node holds."""
-    lines = ["| a node with | holds users | one more lacks |", "|---|---:|---|"]
+    lines = ["| a node with | holds users | one more would lack |", "|---|---:|---|"]
     for cores, gigabytes in NODES:
         count, lacks = users_of(cores, gigabytes, days)
         lines.append(f"| {cores} cores, {gigabytes} GB | {count} | {lacks} |")

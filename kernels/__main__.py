@@ -22,7 +22,8 @@ from kernels.targets import TARGETS
 from wasm_kernel.host.image import image, wheels
 from wasm_kernel.host.image.leb128 import read_unsigned
 from wasm_kernel.host.image.numeric_kernels import OBJECT, ORIGINAL, TABLE, Table, body_hash, transplant
-from wasm_kernel.host.image.wasm_module import BadModule, WasmModule
+from wasm_kernel.host.image.section_reader import BadModule
+from wasm_kernel.host.image.wasm_module import WasmModule
 
 _HERE = Path(__file__).parent
 _CLANG, _LINKER = os.environ.get("CLANG", "clang-22"), os.environ.get("WASM_LD", "wasm-ld-22")

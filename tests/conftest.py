@@ -13,12 +13,13 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
-from tests import processes
+from tests import ports, processes
 from wasm_kernel import BaseSandbox, ExecutionPolicy, create_sandbox
 from wasm_kernel.host.files import delete_tree
 
 processes.listen_to_interrupts()
 processes.adopt_orphans()
+ports.let_kernels_have_them()
 os.environ["WASM_KERNEL_HOST"] = "0"  # a host would outlive the test that started it; tests of hosts have their own
 # Attacks make trees deeper than pytest can delete. It deletes those of runs before this one, which may have been killed.
 _pytest.pathlib.rm_rf = delete_tree.remove

@@ -63,6 +63,61 @@ def test_what_was_cancelled_is_interrupted_and_the_session_goes_on(in_session: C
     in_session(body)
 
 
+def test_what_waits_for_its_turn_is_cancelled_alone(tmp_path: Path) -> None:
+    """Nothing happens to what runs, and what was cancelled never does."""
+
+    async def main() -> None:
+        async with await aio.create_session("one", tmp_path) as session:
+            code = "import os, time\nopen('runs', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)\nran = [1]"
+            first, second = session.execute(code), session.execute("ran.append(2)")
+            waits = asyncio.ensure_future(second._result())
+            while not (session.workspace / "runs").exists():
+                await asyncio.sleep(0.01)
+            waits.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waits
+            (session.workspace / "go").touch()
+            assert (await first).success
+            assert await value(session, "ran") == "[1]"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("pause", [0, 0.001, 0.01, 0.05])
+def test_what_was_begun_is_finished_also_if_nobody_waits(
+    in_session: Callable[[Body], None], pause: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing stays half done, or locked, and the next one is not in its way."""
+
+    async def body(session: aio.AsyncSession) -> None:
+        await session.execute("x = 1")
+        await session.snapshot("one")
+        for begin in (lambda: session.snapshot("two"), lambda: session.restore("one"), session.undo, session.reset):
+            await session.execute("x = 2")
+            waits = asyncio.ensure_future(begin())
+            await asyncio.sleep(pause)
+            waits.cancel()
+            await asyncio.wait([waits])
+            await session.restore("one")
+            assert await value(session, "x") == "1"
+
+    in_session(body)
+    assert caplog.records == []
+
+
+def test_after_the_end_there_is_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        session = await aio.create_session("one", tmp_path)
+        await session.execute("x = 1")
+        await session.close()
+        for begin in (session.snapshot, session.undo, session.redo, session.reset, session.fork):
+            with pytest.raises(SandboxClosed, match="open it again"):
+                await begin()
+        assert await session.files() == []
+
+    asyncio.run(main())
+
+
 def test_code_that_wants_a_line_is_answered_even_if_nobody_can(in_session: Callable[[Body], None]) -> None:
     async def body(session: aio.AsyncSession) -> None:
         def broken(request: object) -> str:

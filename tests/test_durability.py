@@ -23,7 +23,7 @@ from wasm_kernel.host.disk.records import RecordKeeper, read_record, write_recor
 from wasm_kernel.host.files.saved_tree import SavedTree
 from wasm_kernel.host.image import cache
 from wasm_kernel.host.store.cell_log import CellLog
-from wasm_kernel.hub.audit import AuditLog, Entry
+from wasm_kernel.hub.audit import AuditEntry, AuditLog
 from wasm_kernel.model.names import METADATA_NAME, STATE_FOLDER
 from wasm_kernel.model.records import SessionRecord
 from wasm_kernel.model.snapshots import SavedFile
@@ -194,7 +194,7 @@ def a_part_of_the_image(root: Path) -> tuple[Act, Check]:
 
 def a_line_of_the_audit_log(root: Path) -> tuple[Act, Check]:
     log = AuditLog(root / "log")
-    return lambda: log.append([Entry("t", "r", "a", "delete")]), lambda recording: recording.unsynced(root / "log")
+    return lambda: log.append([AuditEntry("t", "r", "a", "delete")]), lambda recording: recording.unsynced(root / "log")
 
 
 def a_log_of_cells(root: Path) -> tuple[Act, Check]:

@@ -11,6 +11,7 @@ import nbformat
 import pytest
 
 from tests.run_examples import EXAMPLES, run
+from wasm_kernel.kernel.identity import LANGUAGE_INFO
 
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
@@ -38,6 +39,8 @@ def test_saved_notebook(path: Path) -> None:
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code)
     assert sum(bool(cell.outputs) for cell in code) > len(code) / 2
+    # Else Lab changes it when it is opened, and whoever only looked is asked to save it.
+    assert notebook.metadata.language_info == LANGUAGE_INFO
 
 
 def test_there_are_enough_and_they_are_small() -> None:

@@ -20,11 +20,11 @@ import logging
 import threading
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from wasm_kernel.errors import ConfigurationError, SandboxClosed
 from wasm_kernel.guest import wire
@@ -38,7 +38,7 @@ from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.catalog import prepared_root
 from wasm_kernel.sessions.code_questions import CodeQuestions
 from wasm_kernel.sessions.files import SessionFile, list_session_files, open_session_file, write_session_file
-from wasm_kernel.sessions.guest_access import Execution
+from wasm_kernel.sessions.guest_access import Execution, to_its_end
 from wasm_kernel.sessions.host_tools import HostTools, Tool
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.opening import OpenedSession, resume
@@ -49,6 +49,7 @@ from wasm_kernel.sessions.timeline import Timeline
 
 __all__ = ["AsyncExecution", "AsyncSession", "create_session", "open_session"]
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -62,7 +63,8 @@ class AsyncExecution:
         self._session, self._loop = session, asyncio.get_running_loop()
         self._events: deque[wire.Event] = deque()
         self._guard, self._told, self._news = threading.Lock(), False, asyncio.Event()
-        self._task = self._loop.create_task(session._run(code, self._take, on_input))
+        self._has_turn = self._unwanted = False
+        self._task = self._loop.create_task(session._run(self, code, on_input))
         self._task.add_done_callback(lambda task: self._news.set())
 
     def _take(self, event: wire.Event) -> None:
@@ -95,9 +97,17 @@ class AsyncExecution:
         try:
             return await asyncio.shield(self._task)
         except asyncio.CancelledError:
-            if not self._task.done():
+            self._unwanted = True
+            if not self._has_turn:  # what waits never begins
+                self._task.cancel()
+            elif not self._task.done():
                 self._session.interrupt()
             raise
+
+    def _begins(self) -> None:
+        """The guest has the code; on the sandbox's thread."""
+        if self._unwanted:  # since it had its turn, but nothing that could be interrupted
+            self._session.interrupt()
 
 
 class AsyncSession:
@@ -161,25 +171,29 @@ class AsyncSession:
         return AsyncExecution(self, code, on_input)
 
     async def _run(
-        self,
-        code: str,
-        on_event: Callable[[wire.Event], None],
-        on_input: Callable[[wire.InputRequest], str] | None,
+        self, execution: AsyncExecution, code: str, on_input: Callable[[wire.InputRequest], str] | None
     ) -> SandboxResult:
         runtime = self._runtime
         async with self._turn:
             if self._closed:
                 raise SandboxClosed(f"session {self.session_id} was closed before this ran")
             async with runtime.guest:
+                execution._has_turn = True
                 number = runtime.count
                 options: dict[str, Any] = {"allow_stdin": on_input is not None}
                 if self._tools is not None:
                     options["tools"] = self._tools.begin()
                 asked = CodeQuestions(runtime, on_input, self._tools).asked
-                result = await runtime.execute(Execution(code, number, on_event, options, asked))
+                cell = Execution(code, number, execution._take, options, asked, on_begin=execution._begins)
+                result = await runtime.execute(cell)
                 runtime.count_cell(number)
             await runtime.save_cell()
         return result
+
+    async def _whole(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if self._closed:
+            raise SandboxClosed(f"session {self.session_id} is closed; open it again with open_session()")
+        return await to_its_end(self._turn, work)
 
     def interrupt(self) -> bool:
         """Raise KeyboardInterrupt in the running code; False if none runs."""
@@ -187,8 +201,7 @@ class AsyncSession:
 
     async def reset(self) -> None:
         """Start a fresh interpreter; files stay."""
-        async with self._turn:
-            await self._runtime.reset()
+        await self._whole(self._runtime.reset)
 
     # ---- its files
 
@@ -223,8 +236,7 @@ class AsyncSession:
 
     async def snapshot(self, label: str = "") -> Snapshot:
         """Save this moment, variables and files, until it is deleted."""
-        async with self._turn:
-            return await self._runtime.take(label)
+        return await self._whole(lambda: self._runtime.take(label))
 
     async def snapshots(self) -> list[Snapshot]:
         """All moments that can be gone back to, newest first: those with a label, and those after each execution."""
@@ -233,19 +245,20 @@ class AsyncSession:
 
     async def restore(self, snapshot: str) -> None:
         """Go back, or forward, to a snapshot by its label or id: variables and files."""
-        async with self._turn:
+
+        async def restore() -> None:
             await self._timeline.settled()
             await self._timeline.restore(await asyncio.to_thread(self._timeline.find, snapshot))
 
+        await self._whole(restore)
+
     async def undo(self, executions: int = 1) -> None:
         """Undo the last executions: variables and files."""
-        async with self._turn:
-            await self._timeline.undo(executions)
+        await self._whole(lambda: self._timeline.undo(executions))
 
     async def redo(self) -> None:
         """Redo what `undo` undid, one execution at a time."""
-        async with self._turn:
-            await self._timeline.redo()
+        await self._whole(self._timeline.redo)
 
     async def compare(self, before: str, after: str | None = None) -> dict[str, dict[str, list[str]]]:
         """Which variables and files differ between two snapshots, or between one and now."""
@@ -261,12 +274,14 @@ class AsyncSession:
 
         It has the same limits and tools, and random numbers of its own.
         """
-        async with self._turn:
+
+        async def moment() -> Snapshot:
             await self._timeline.settled()
             if snapshot is not None:
-                start = await asyncio.to_thread(self._timeline.find, snapshot)
-            else:
-                start = await self._runtime.take("fork")
+                return await asyncio.to_thread(self._timeline.find, snapshot)
+            return await self._runtime.take("fork")
+
+        start = await self._whole(moment)
         forked = partial(fork_snapshot, start.snapshot_id, self.root, session_id=name, logger=self._logger)
         session_id = await asyncio.to_thread(forked)
         tools = self._tools.for_another() if self._tools is not None else None

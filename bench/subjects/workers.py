@@ -10,7 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 from bench.native import ONE_THREAD, Worker
-from bench.report import Section, milliseconds, number
+from bench.report import Aim, Section, megabytes, milliseconds, number, seconds
 from bench.rounds import Samples, interleave
 from bench.setting import Setting, succeed
 from wasm_kernel import BaseSandbox, ExecutionPolicy, create_sandbox
@@ -62,11 +62,12 @@ _NAMES = {
     "forest": "`RandomForest(n_jobs=2)`",
 }
 _SIZES = {1: "1 s", 5: "5 s"}
+_LEAST = {1: 1.6, 5: 1.8}  # speed-up
 
 
 def run(setting: Setting) -> Section:
     """Measure jobs of about one and five seconds with one worker and with two, and what workers cost."""
-    costs = _costs(setting)
+    costs, aims = _costs(setting)
     with setting.sandbox() as sandbox, Worker(setting.native, setting.workspace(), ONE_THREAD) as native:
         succeed(sandbox.execute(_JOBS.replace("SCALE", "1")))
         native.run(_JOBS.replace("SCALE", "3") + "result = None")
@@ -90,6 +91,12 @@ def run(setting: Setting) -> Section:
 
         samples = interleave([measure], setting.rounds.workers, setting.tick, warm_up=False)
     rows = [_row(samples, name, size) for name in _NAMES for size in _SIZES]
+    for size, least in _LEAST.items():
+        found = {name: samples.ratio(f"{name} {size} guest 1", f"{name} {size} guest 2") for name in _NAMES}
+        told = ", ".join(f"{number(ratio)}x {_NAMES[name]}" for name, ratio in found.items())
+        aims.append(
+            Aim(f"jobs of {_SIZES[size]} {least} times as fast with two workers", told, min(found.values()) >= least)
+        )
     return Section(
         "Workers",
         "Jobs timed inside, in ms: median over the rounds [best]. The same code natively: processes forked by "
@@ -97,6 +104,7 @@ def run(setting: Setting) -> Section:
         f"counts three times as far. Results are compared. {costs}",
         ["", "guest, in line", "two workers", "speed-up", "native, in line", "two workers", "speed-up"],
         rows,
+        aims,
     )
 
 
@@ -108,8 +116,8 @@ def _row(samples: Samples, name: str, size: int) -> list[str]:
     return row
 
 
-def _costs(setting: Setting) -> str:
-    """Sentences about forks, in a sandbox that may have eight workers on whatever machine this is."""
+def _costs(setting: Setting) -> tuple[str, list[Aim]]:
+    """Sentences about forks, and aims, in a sandbox that may have eight workers on whatever machine this is."""
     with _eight_workers(setting) as sandbox, Worker(setting.native, setting.workspace(), ONE_THREAD) as native:
         succeed(sandbox.execute(_JOBS.replace("SCALE", "1")))
         native.run(_JOBS.replace("SCALE", "1") + "result = None")
@@ -121,7 +129,16 @@ def _costs(setting: Setting) -> str:
     told = ", ".join(
         f"of {n} workers {1000 * guest:.0f} ms (native {1000 * other:.0f} ms)" for n, (guest, other) in forks.items()
     )
-    return f"Fork and join, median of {_FORKS}: {told}. {_MOST} idle workers add {weight / 1e6:.0f} MB."
+    text = f"Fork and join, median of {_FORKS}: {told}. {_MOST} idle workers add {weight / 1e6:.0f} MB."
+    two, most = forks[2][0], forks[_MOST][0]
+    return text, [
+        Aim(
+            "fork and join of 2 workers in 30 ms, of 8 in 60 ms",
+            f"{seconds(two)}, {seconds(most)}",
+            two < 0.03 and most < 0.06,
+        ),
+        Aim(f"{_MOST} idle workers add less than 60 MB", f"{megabytes(weight)} MB", weight < 60e6),
+    ]
 
 
 @contextmanager

@@ -7,11 +7,16 @@ import {
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Refused } from './connection';
-import { differencesView, filesView } from './dialogs';
+import { detailsButton, differencesView, filesView } from './dialogs';
+import { readable } from './file_names';
 import { askForLimits } from './limits_form';
+import { LONGEST } from './notice_words';
 import type { Answer, Differences, Request, Row } from './protocol';
 import type { Sessions } from './sessions';
 import { when } from './words';
+
+/** Milliseconds after which a person wonders. */
+const LATE = 1000;
 
 /**
  * What a person can do with a session, by default that of the active notebook: each asks the kernel, and says what it
@@ -55,7 +60,10 @@ export class Actions {
       await showDialog({
         title: row.number
           ? this.trans.__('From cell [%1] to now', row.number)
-          : this.trans.__('From %1 to now', row.label || when(row.at)),
+          : this.trans.__(
+              'From %1 to now',
+              readable(row.label) || when(row.at)
+            ),
         body: differencesView(
           answer.result as unknown as Differences,
           this.trans
@@ -129,12 +137,16 @@ export class Actions {
     if (!connection?.state) {
       return;
     }
+    const panel = this.sessions.notebook;
     await askForLimits(connection.state.limits, this.trans, async change => {
+      const late = setTimeout(() => this.explainWait(panel), LATE);
       try {
         await connection.ask({ do: 'limits', change });
         return null;
       } catch (error) {
         return error instanceof Error ? error.message : String(error);
+      } finally {
+        clearTimeout(late);
       }
     });
   }
@@ -169,14 +181,30 @@ export class Actions {
     if (!connection) {
       return null;
     }
+    const late = setTimeout(() => this.explainWait(panel), LATE);
     try {
       return await connection.ask(request);
     } catch (error) {
       if (!(error instanceof Refused)) {
         throw error;
       }
-      Notification.warning(error.message, { autoClose: 8000 });
+      Notification.warning(error.message, {
+        autoClose: 8000,
+        actions:
+          error.message.length > LONGEST
+            ? [detailsButton(error.message, this.trans)]
+            : []
+      });
       return null;
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
+  private explainWait(panel: NotebookPanel | null): void {
+    if (panel?.sessionContext.session?.kernel?.status === 'busy') {
+      const message = this.trans.__('This happens when the cell has ended.');
+      Notification.info(message, { autoClose: 4000 });
     }
   }
 }

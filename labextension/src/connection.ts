@@ -74,7 +74,11 @@ export class Connection implements IDisposable {
     }
     this.waiting.clear();
     if (!this.comm.isDisposed) {
-      this.comm.dispose();
+      try {
+        this.comm.close(); // else the kernel goes on telling it of each cell
+      } catch {
+        this.comm.dispose(); // the kernel is dead
+      }
     }
     Signal.clearData(this);
   }
@@ -83,6 +87,12 @@ export class Connection implements IDisposable {
   async ask(request: Request): Promise<Answer> {
     if (this._disposed || this.kernel.isDisposed) {
       throw new Refused(this.trans.__('The kernel has ended.'));
+    }
+    if (this.kernel.connectionStatus !== 'connected') {
+      // Lab would send it later, when nobody expects it.
+      throw new Refused(
+        this.trans.__('There is no connection to the kernel now.')
+      );
     }
     const number = ++this.last;
     const answer = new Promise<Answer>((resolve, reject) => {

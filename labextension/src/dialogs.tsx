@@ -1,8 +1,13 @@
+import { Dialog, type Notification, showDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
-import type { Differences, VariableDifference } from './protocol';
+import {
+  type Differences,
+  MOST_COMPARED,
+  type VariableDifference
+} from './protocol';
 import { readable } from './file_names';
-import { isEmpty, signs } from './words';
+import { isCut, isEmpty, signs } from './words';
 
 /** What differs between two moments: a table of variables, a list of files. */
 export function differencesView(
@@ -59,6 +64,12 @@ export function differencesView(
           </ul>
         </>
       )}
+      {(isCut(found.variables, MOST_COMPARED) ||
+        isCut(found.files, MOST_COMPARED)) && (
+        <p>
+          {trans.__('Only the first %1 of each kind are here.', MOST_COMPARED)}
+        </p>
+      )}
     </div>
   );
 }
@@ -78,4 +89,22 @@ export function filesView(
       </ul>
     </div>
   );
+}
+
+/** A notification's button for all that there is to say: Lab shows the beginning of it. */
+export function detailsButton(
+  text: string,
+  trans: TranslationBundle
+): Notification.IAction {
+  return {
+    label: trans.__('What To Do'),
+    callback: event => {
+      event.preventDefault(); // it stays until the person closes it
+      void showDialog({
+        title: trans.__('About this notice'),
+        body: text,
+        buttons: [Dialog.okButton({ label: trans.__('Close') })]
+      });
+    }
+  };
 }

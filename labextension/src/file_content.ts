@@ -21,9 +21,14 @@ export function contentOf(
       return { type: 'file', format: 'text', content: text };
     } catch (error) {
       if (format === 'text') {
-        throw new Error(trans.__('It is not a text in UTF-8.'), {
-          cause: error
-        });
+        throw new Error(
+          trans.__(
+            'It is not a text in UTF-8. Download it, or read it in a cell.'
+          ),
+          {
+            cause: error
+          }
+        );
       }
     }
   }

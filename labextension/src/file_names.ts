@@ -11,6 +11,14 @@ export function readable(name: string): string {
   );
 }
 
+/** The same for a text of several lines. */
+export function readableLines(text: string): string {
+  return text
+    .split('\n')
+    .map(line => readable(line.replace(/\t/g, '    ')))
+    .join('\n');
+}
+
 /** Names to show for those of a folder, each another one, because Lab knows files by their names. */
 export function shownNames(names: string[]): string[] {
   const taken = new Set(names.filter(name => readable(name) === name));

@@ -1,4 +1,4 @@
-import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { ILabShell, JupyterFrontEnd } from '@jupyterlab/application';
 import { ToolbarButton } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import {
@@ -70,10 +70,33 @@ export function createFilesView(
       onClick: () => void browser.model.refresh()
     })
   );
+  keepPathsUntyped(browser);
   showNotes(browser, drive, sessions, trans);
   new Follower(browser, drive, sessions);
   new DragAcross(browser, factory, contents, drive, uploads, trans);
   return browser;
+}
+
+/**
+ * Lab makes a notebook, a file or a terminal of its launcher in the folder of the *current* browser, and without a
+ * focus that is the one that was added last. Ours is current only while somebody works in it: a notebook belongs into
+ * a folder of the server's, not among the files of another one's sandbox.
+ */
+export function keepLabsBrowserCurrent(
+  labs: FileBrowser,
+  ours: FileBrowser,
+  { tracker }: IFileBrowserFactory,
+  shell: ILabShell | null
+): void {
+  const giveBack = () => {
+    const hasFocus = ours.node.contains(document.activeElement);
+    if (tracker.currentWidget === ours && !hasFocus) {
+      labs.node.dispatchEvent(new FocusEvent('focus')); // what the tracker goes by
+    }
+  };
+  tracker.currentChanged.connect(giveBack);
+  shell?.currentChanged.connect(giveBack);
+  giveBack();
 }
 
 /** What Lab's own commands do not do here: they download files only, and go up in Lab's browser on the left. */
@@ -133,6 +156,7 @@ class Follower {
     });
     sessions.changed.connect(() => this.follow());
     model.pathChanged.connect((_, { newValue }) => {
+      this.leaveFocus();
       const { session, inside } = split(newValue.replace(`${DRIVE}:`, ''));
       if (session) {
         this.folders.set(session, inside);
@@ -165,6 +189,17 @@ class Follower {
     this.moment = now;
   }
 
+  /** Some versions of Lab give a list the focus whenever its folder changes, and take it from whoever types in a cell. */
+  private leaveFocus(): void {
+    const { node } = this.browser;
+    if (!node.contains(document.activeElement)) {
+      node.inert = true;
+      requestAnimationFrame(() => {
+        node.inert = false; // the list waits for this picture, too, and was first
+      });
+    }
+  }
+
   /** Look again: soon, but not so often that looking takes more than its share of the time. */
   private lookSoon(): void {
     if (this.isWaiting || !this.session) {
@@ -176,7 +211,7 @@ class Follower {
       await new Promise(resolve => setTimeout(resolve, Math.max(0, pause)));
       this.isWaiting = false;
       const begun = performance.now();
-      await this.browser.model.refresh();
+      await this.browser.model.refresh().catch(() => undefined); // or nobody would look any more
       const end = performance.now();
       this.rest = end + (end - begun) / SHARE;
     });
@@ -189,6 +224,18 @@ class Follower {
   private rest = 0;
   /** The folder that was last shown of each session. */
   private readonly folders = new Map<string, string>();
+}
+
+/** A click beside the folders' names would let a person type a path, which begins with the session's id here. */
+function keepPathsUntyped(browser: FileBrowser): void {
+  const stop = (event: Event) => {
+    const target = event.target as Element;
+    const isBeside = !target.closest('.jp-BreadCrumbs-item');
+    if (isBeside && target.closest('.jp-BreadCrumbs')) {
+      event.stopPropagation();
+    }
+  };
+  browser.node.addEventListener('click', stop, true);
 }
 
 /** Says below the list what it does not show. */

@@ -11,6 +11,7 @@ import type { Cell, Page } from './protocol';
 const NARROWEST = 56;
 const WIDEST = 280;
 const PADDING = 20;
+const BOLD = 1.2; // a heading's letters are so much wider
 
 /** Whether columns of a type are aligned at their right. */
 export function isNumber(type: string): boolean {
@@ -29,7 +30,10 @@ export function widths(page: Page, character: number): number[] {
     cells.reduce((most, cell) => Math.max(most, textOf(cell).length), least);
   return page.cells.map((cells, at) =>
     wide(
-      longest(cells, Math.max(page.names[at].length, page.types[at].length)),
+      longest(
+        cells,
+        Math.max(BOLD * page.names[at].length, page.types[at].length)
+      ),
       character
     )
   );

@@ -37,35 +37,30 @@ export class GridModel extends DataModel {
     if (change.kind === 'size') {
       this.emitChanged({ type: 'model-reset' });
     } else if (change.kind === 'page') {
-      const { row, column, cells, labels } = change.page;
-      const rowSpan = labels[0]?.length ?? 0;
-      if (rowSpan && cells.length) {
-        const columnSpan = cells.length;
-        this.emitChanged({
-          type: 'cells-changed',
-          region: 'body',
-          row,
-          column,
-          rowSpan,
-          columnSpan
-        });
-        this.emitChanged({
-          type: 'cells-changed',
-          region: 'row-header',
-          row,
-          column: 0,
-          rowSpan,
-          columnSpan: labels.length
-        });
-        this.emitChanged({
-          type: 'cells-changed',
-          region: 'column-header',
-          row: 0,
-          column,
-          rowSpan: 2,
-          columnSpan
-        });
-      }
+      // All of it: what is in sight beside the page may be of an earlier moment, and is asked for as it is painted.
+      const rowSpan = this.pages.rows;
+      const columnSpan = this.pages.columns;
+      const levels = this.columnCount('row-header');
+      this.told('body', rowSpan, columnSpan);
+      this.told('row-header', rowSpan, levels);
+      this.told('column-header', 2, columnSpan);
+    }
+  }
+
+  private told(
+    region: DataModel.CellRegion,
+    rowSpan: number,
+    columnSpan: number
+  ): void {
+    if (rowSpan && columnSpan) {
+      this.emitChanged({
+        type: 'cells-changed',
+        region,
+        row: 0,
+        column: 0,
+        rowSpan,
+        columnSpan
+      });
     }
   }
 }

@@ -14,7 +14,11 @@ import {
   IToolbarWidgetRegistry,
   CommandToolbarButton
 } from '@jupyterlab/apputils';
-import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
+import {
+  type FileBrowser,
+  IDefaultFileBrowser,
+  IFileBrowserFactory
+} from '@jupyterlab/filebrowser';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
@@ -23,7 +27,11 @@ import { type ReadonlyPartialJSONObject, Token } from '@lumino/coreutils';
 import type { AccordionPanel } from '@lumino/widgets';
 import { Actions } from './actions';
 import { SandboxDrive } from './drive';
-import { addFileCommands, createFilesView } from './files';
+import {
+  addFileCommands,
+  createFilesView,
+  keepLabsBrowserCurrent
+} from './files';
 import { followFrameHeights } from './frames';
 import { OpenTables } from './open_tables';
 import { sealedIcon, timelineIcon, trustedIcon } from './icons';
@@ -79,6 +87,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     ITranslator,
     ILabShell,
     IFileBrowserFactory,
+    IDefaultFileBrowser,
     IThemeManager
   ],
   activate: (
@@ -91,6 +100,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null,
     labShell: ILabShell | null,
     browsers: IFileBrowserFactory | null,
+    labsBrowser: FileBrowser | null,
     themes: IThemeManager | null
   ) => {
     if (!tracker) {
@@ -120,6 +130,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
       const files = createFilesView(browsers, contents, drive, sessions, trans);
       panel.addWidget(files);
       addFileCommands(app, files, drive, trans);
+      if (labsBrowser) {
+        keepLabsBrowserCurrent(labsBrowser, files, browsers, labShell);
+      }
     }
     const tables = new OpenTables(app, labShell, sessions, themes, trans);
     panel.addWidget(

@@ -1,15 +1,16 @@
-import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { Notification } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type Actions, nameOf } from './actions';
 import type { Connection } from './connection';
+import { detailsButton } from './dialogs';
 import { progressWords, told } from './notice_words';
 import type { Notice, Progress } from './protocol';
 import type { Sessions } from './sessions';
 
 /** Milliseconds after which a notification goes by itself, so that it does not lie over the panel; Lab's bell keeps it. */
-const GLANCE = 10_000;
-const WARNING = 30_000;
+const GLANCE = 6_000;
+const WARNING = 15_000;
 
 /** Show what kernels want the person to know as Lab's own notifications; each event once, however many views it has. */
 export function showNotices(
@@ -65,23 +66,6 @@ function show(
       type === 'info' ? GLANCE : notice.kind === 'lost' ? false : WARNING,
     actions: buttons
   });
-}
-
-function detailsButton(
-  text: string,
-  trans: TranslationBundle
-): Notification.IAction {
-  return {
-    label: trans.__('What To Do'),
-    callback: event => {
-      event.preventDefault(); // it stays until the person closes it
-      void showDialog({
-        title: trans.__('About this notice'),
-        body: text,
-        buttons: [Dialog.okButton({ label: trans.__('Close') })]
-      });
-    }
-  };
 }
 
 /** The one notification about the image, however many kernels wait for it. */

@@ -27,12 +27,12 @@ export class OlderRows {
     return this._rows.length < this.count;
   }
 
-  /** The kernel says how many there are. If that is news, what is here is asked for again. */
+  /** The kernel says how many there are. If that is news, those that are new are asked for. */
   counted(count: number): void {
     if (count !== this.count) {
       this.count = count;
       if (this._rows.length > 0) {
-        void this.load(0);
+        void this.refresh();
       }
     }
   }
@@ -40,24 +40,43 @@ export class OlderRows {
   /** Somebody has scrolled to the end of what is here. */
   async more(): Promise<void> {
     if (this.hasMore) {
-      await this.load(this._rows.length);
+      const found = await this.load(this._rows.length, PAGE);
+      this.are(found && [...this._rows, ...found]);
     }
   }
 
-  private async load(skip: number): Promise<void> {
+  /** Put those that are new before the others, which stay: somebody may be looking at them. */
+  private async refresh(): Promise<void> {
+    const added = this.count - this.counts;
+    const isFew = added > 0 && added < PAGE;
+    const found = await this.load(0, isFew ? added + 1 : PAGE);
+    const first = JSON.stringify(this._rows[0]);
+    const goesOn = isFew && JSON.stringify(found?.[added]) === first;
+    this.are(found && (goesOn ? [...found, ...this._rows.slice(1)] : found));
+  }
+
+  /** Some rows; null if others were asked for meanwhile, or if the kernel has ended. */
+  private async load(skip: number, count: number): Promise<Row[] | null> {
     const turn = ++this.turn;
     const answer = await this.kernel
-      .ask({ do: 'older', skip, count: PAGE })
-      .catch(() => null); // the kernel has ended
-    if (answer?.result && turn === this.turn) {
-      const found = answer.result.rows as Row[];
-      this._rows = [...this._rows.slice(0, skip), ...found];
+      .ask({ do: 'older', skip, count })
+      .catch(() => null);
+    return turn === this.turn
+      ? ((answer?.result?.rows as Row[]) ?? null)
+      : null;
+  }
+
+  private are(rows: Row[] | null): void {
+    if (rows) {
+      this._rows = rows;
+      this.counts = this.count;
       this._changed.emit();
     }
   }
 
   private _rows: Row[] = [];
   private count = 0;
+  private counts = 0; // how many there were when these came
   private turn = 0;
   private readonly _changed = new Signal<this, void>(this);
 }

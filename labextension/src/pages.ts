@@ -155,6 +155,8 @@ export class Pages {
         );
         if (epoch === this.epoch) {
           this.answered(key, moment, answer);
+        } else if (this.wanted.length === 0) {
+          this.wanted.push('0/0'); // it was cut elsewhere meanwhile
         }
       } catch (error) {
         this.stop('failed', error instanceof Error ? error.message : '');

@@ -8,6 +8,11 @@ export const VERSION = 2;
 /** How much of a table is fetched at a time. */
 export const PAGE_ROWS = 200;
 export const PAGE_COLUMNS = 40;
+/** How many variables a state has at most. */
+export const MOST_VARIABLES = 500;
+/** How many names a row has at most of what was added, of what was changed and of what was removed; and a comparison. */
+export const MOST_NAMES = 20;
+export const MOST_COMPARED = 200;
 
 /** What a person can ask for. Each request gets one answer. */
 export type Request =

@@ -1,5 +1,6 @@
 import type { ISessionContext } from '@jupyterlab/apputils';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { Kernel } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type ISignal, Signal } from '@lumino/signaling';
 import { Connection } from './connection';
@@ -16,6 +17,10 @@ export class Sessions {
     tracker.widgetAdded.connect((_, panel) => this.follow(panel));
     tracker.forEach(panel => this.follow(panel));
     tracker.currentChanged.connect(() => this._changed.emit());
+    // The page opens others when it is loaded anew, and a kernel tells all that it knows of each cell.
+    window.addEventListener('pagehide', () => {
+      this.connections.forEach(connection => connection.dispose());
+    });
   }
 
   /** Emitted when another notebook is active, or when a session's state has changed. */
@@ -35,22 +40,49 @@ export class Sessions {
 
   /** The connection of the active notebook, or of a given one. */
   connection(panel: NotebookPanel | null = this.notebook): Connection | null {
-    return (panel && this.connections.get(panel)) ?? null;
+    return (panel && (this.connections.get(panel) ?? this.lent(panel))) ?? null;
+  }
+
+  /** That of another notebook with the same kernel: Lab lets one of them speak to it on comms. */
+  private lent(panel: NotebookPanel): Connection | null {
+    const kernel = panel.sessionContext.session?.kernel;
+    for (const [other, connection] of this.connections) {
+      if (kernel && this.kernels.get(other) === kernel.id) {
+        return connection;
+      }
+    }
+    return null;
   }
 
   private follow(panel: NotebookPanel): void {
     const context = panel.sessionContext;
     const connect = () => void this.connect(panel, context);
-    context.kernelChanged.connect(connect);
-    context.connectionStatusChanged.connect(connect);
-    context.statusChanged.connect((_, status) => {
-      if (status === 'restarting' || status === 'autorestarting') {
-        this.disconnect(panel); // its comms are gone with it
-      } else if (status === 'idle' && !this.connections.has(panel)) {
+    const connectionChanged = (
+      _: ISessionContext,
+      status: Kernel.ConnectionStatus
+    ) => {
+      if (status === 'connected') {
+        this.disconnect(panel); // the kernel may have restarted unnoticed, and knows nothing of the comm
         connect();
       }
+    };
+    const statusChanged = (_: ISessionContext, status: Kernel.Status) => {
+      if (status === 'restarting' || status === 'autorestarting') {
+        this.disconnect(panel); // its comms are gone with it
+      } else if (status === 'idle') {
+        connect();
+      }
+    };
+    context.kernelChanged.connect(connect);
+    context.connectionStatusChanged.connect(connectionChanged);
+    context.statusChanged.connect(statusChanged);
+    panel.disposed.connect(() => {
+      // Another view of the notebook may go on with the same context.
+      context.kernelChanged.disconnect(connect);
+      context.connectionStatusChanged.disconnect(connectionChanged);
+      context.statusChanged.disconnect(statusChanged);
+      this.disconnect(panel);
     });
-    panel.disposed.connect(() => this.disconnect(panel));
     connect();
   }
 
@@ -59,11 +91,14 @@ export class Sessions {
     context: ISessionContext
   ): Promise<void> {
     const kernel = context.session?.kernel;
-    const known = this.connections.get(panel);
-    if (!kernel || kernel.connectionStatus !== 'connected') {
+    if (!kernel) {
+      this.disconnect(panel); // it was shut down
       return;
     }
-    if (known && !known.isDisposed && this.kernels.get(panel) === kernel.id) {
+    const isKnown =
+      this.kernels.get(panel) === kernel.id &&
+      !this.connections.get(panel)?.isDisposed;
+    if (isKnown || kernel.connectionStatus !== 'connected') {
       return;
     }
     this.disconnect(panel);
@@ -72,21 +107,20 @@ export class Sessions {
     const isCurrent =
       context.session?.kernel === kernel &&
       this.kernels.get(panel) === kernel.id;
-    if (info.implementation !== IMPLEMENTATION || !isCurrent) {
-      this._changed.emit();
-      return;
+    const isOurs = info.implementation === IMPLEMENTATION && isCurrent;
+    if (isOurs && kernel.handleComms && !this.connections.has(panel)) {
+      const connection = new Connection(kernel, this.trans);
+      connection.changed.connect(() => this._changed.emit());
+      this.connections.set(panel, connection);
+      this._connected.emit(panel);
     }
-    if (panel.isDisposed || this.connections.has(panel)) {
-      return;
-    }
-    const connection = new Connection(kernel, this.trans);
-    connection.changed.connect(() => this._changed.emit());
-    this.connections.set(panel, connection);
-    this._connected.emit(panel);
     this._changed.emit();
   }
 
   private disconnect(panel: NotebookPanel): void {
+    if (!this.kernels.has(panel)) {
+      return;
+    }
     this.connections.get(panel)?.dispose();
     this.connections.delete(panel);
     this.kernels.delete(panel);

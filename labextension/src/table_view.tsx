@@ -153,12 +153,14 @@ export class TableView extends BoxPanel {
     const { trans, name } = this.options;
     const { newest } = this.pages;
     const note = this.note();
+    const { standing } = this.pages;
+    const isThere = standing !== 'gone' && standing !== 'no table';
     return (
       <div className="jp-WasmKernel-tableLine">
-        <strong>{name}</strong>
-        {newest && <span>{tableText(newest)}</span>}
-        {newest && newest.shape.length > 2 && this.axes(newest)}
-        <span className="jp-WasmKernel-tableNote" role="status">
+        <strong title={name}>{name}</strong>
+        {newest && isThere && <span>{tableText(newest)}</span>}
+        {newest && isThere && newest.shape.length > 2 && this.axes(newest)}
+        <span className="jp-WasmKernel-tableNote" role="status" title={note}>
           {note}
         </span>
         <button

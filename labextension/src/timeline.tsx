@@ -12,15 +12,15 @@ import {
 import { type KeyboardEvent, memo, useEffect, useRef, useState } from 'react';
 import type { Actions } from './actions';
 import type { Connection } from './connection';
-import { readable } from './file_names';
+import { readable, readableLines } from './file_names';
 import { compareIcon, forkIcon, hereIcon } from './icons';
 import { keysOf, moveBetween, stepOf } from './moves';
 import { versionHint } from './notice_words';
 import { merged } from './older_rows';
-import type { Row } from './protocol';
+import { MOST_NAMES, type Row } from './protocol';
 import type { Sessions } from './sessions';
 import { showItem, Windowed } from './windowed';
-import { duration, firstLine, signs, when } from './words';
+import { duration, firstLine, isCut, signs, when } from './words';
 
 /** The history of the active notebook: a row per cell that ran, newest on top. */
 export class TimelineView extends ReactWidget {
@@ -65,7 +65,7 @@ export class TimelineView extends ReactWidget {
     const { number, label } = move.to;
     const where = number
       ? trans.__('Now at cell [%1].', number)
-      : trans.__('Now at %1.', label || trans.__('Start'));
+      : trans.__('Now at %1.', readable(label) || trans.__('Start'));
     this.told = where;
     this.moves += 1;
     if (move.files.length > 0) {
@@ -246,6 +246,11 @@ function DrawnRow(props: RowProps): JSX.Element {
     ...signs(row.variables).map(found => ({ ...found, file: false })),
     ...signs(row.files).map(found => ({ ...found, file: true }))
   ];
+  const kinds = {
+    added: trans.__('added'),
+    changed: trans.__('changed'),
+    removed: trans.__('removed')
+  };
   const disabled = whyDisabled(props);
   const here = row.state === 'now' ? trans.__('this is now') : '';
   return (
@@ -267,14 +272,14 @@ function DrawnRow(props: RowProps): JSX.Element {
         </span>
         <span
           className={code ? 'jp-WasmKernel-code' : 'jp-WasmKernel-note'}
-          title={row.code}
+          title={readableLines(row.code)}
         >
           {code ||
             (row.number === 0 ? trans.__('Start') : trans.__('Snapshot'))}
         </span>
         {row.label && (
-          <span className="jp-WasmKernel-label" title={row.label}>
-            {row.label}
+          <span className="jp-WasmKernel-label" title={readable(row.label)}>
+            {readable(row.label)}
           </span>
         )}
       </div>
@@ -292,7 +297,7 @@ function DrawnRow(props: RowProps): JSX.Element {
         <span
           className="jp-WasmKernel-actions"
           role="group"
-          aria-label={trans.__('Cell [%1]', row.number ?? row.label)}
+          aria-label={trans.__('Cell [%1]', row.number ?? readable(row.label))}
         >
           <Button
             icon={hereIcon}
@@ -331,13 +336,24 @@ function DrawnRow(props: RowProps): JSX.Element {
               key={index}
               className="jp-WasmKernel-change"
               data-sign={sign}
-              title={`${name}: ${kind}`}
+              title={`${name}: ${kinds[kind]}`}
             >
               {sign}
               {file ? <fileIcon.react tag="span" width="11px" /> : null}
               {name}
             </span>
           ))}
+          {(isCut(row.variables, MOST_NAMES) ||
+            isCut(row.files, MOST_NAMES)) && (
+            <span
+              title={trans.__(
+                'The first %1 of each kind are here.',
+                MOST_NAMES
+              )}
+            >
+              …
+            </span>
+          )}
         </div>
       )}
     </div>

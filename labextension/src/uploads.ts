@@ -148,10 +148,11 @@ class Batch {
     const message =
       this.files > 1
         ? this.trans.__(
-            'Uploading %1: %2, %3 files done',
+            'Uploading %1: %2 (file %3 of %4)',
             this.name,
             percent,
-            this.done.length
+            Math.min(this.ended + 1, this.files),
+            this.files
           )
         : this.trans.__('Uploading %1: %2', this.name, percent);
     if (this.id === null) {

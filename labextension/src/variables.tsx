@@ -11,7 +11,7 @@ import {
 } from './arranged';
 import { readable } from './file_names';
 import { ValuesOfSessions } from './first_values';
-import type { FirstValues, Variable } from './protocol';
+import { type FirstValues, MOST_VARIABLES, type Variable } from './protocol';
 import type { Sessions } from './sessions';
 import { shapeText, size } from './words';
 
@@ -131,6 +131,11 @@ function VariableTable(props: {
       {found.length === 0 && (
         <p className="jp-WasmKernel-hint">
           {trans.__('No variable contains “%1”.', text)}
+        </p>
+      )}
+      {variables.length >= MOST_VARIABLES && (
+        <p className="jp-WasmKernel-hint">
+          {trans.__('The first %1 variables are here.', MOST_VARIABLES)}
         </p>
       )}
     </>

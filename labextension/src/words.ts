@@ -9,7 +9,7 @@ const UNITS = ['B', 'KB', 'MB', 'GB', 'TB'];
 export function size(bytes: number): string {
   let value = bytes;
   let unit = 0;
-  while (value >= 1024 && unit < UNITS.length - 1) {
+  while (value >= 1023.5 && unit < UNITS.length - 1) {
     value /= 1024;
     unit += 1;
   }
@@ -32,14 +32,15 @@ export function duration(seconds: number): string {
   if (seconds < 0.001) {
     return '< 1 ms';
   }
-  if (seconds < 1) {
+  if (seconds < 0.9995) {
     return `${Math.round(seconds * 1000)} ms`;
   }
-  if (seconds < 60) {
+  if (seconds < 59.95) {
     return `${seconds.toFixed(1)} s`;
   }
-  const minutes = Math.floor(seconds / 60);
-  const rest = Math.round(seconds % 60);
+  const whole = Math.round(seconds);
+  const minutes = Math.floor(whole / 60);
+  const rest = whole % 60;
   return rest ? `${minutes} min ${rest} s` : `${minutes} min`;
 }
 
@@ -68,6 +69,14 @@ export function isEmpty(changes: Changes): boolean {
     changes.changed.length ||
     changes.removed.length
   );
+}
+
+/** Whether there may be more names than were told. */
+export function isCut(
+  changes: { [kind in keyof Changes]: unknown[] },
+  most: number
+): boolean {
+  return Object.values(changes).some(names => names.length >= most);
 }
 
 /** Changes as signs and names: "+x", "~y", "−z". */

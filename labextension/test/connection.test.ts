@@ -13,21 +13,24 @@ function kernel() {
     onClose: () => undefined as unknown,
     open: (data: { [name: string]: unknown }) => sent.push(data),
     send: (data: { [name: string]: unknown }) => sent.push(data),
+    close: () => comm.onClose(),
     dispose: () => undefined
   };
   const targets: string[] = [];
+  const itself = {
+    isDisposed: false,
+    connectionStatus: 'connected',
+    createComm: (target: string) => {
+      targets.push(target);
+      return comm;
+    }
+  };
   const connection = new Connection(
-    {
-      isDisposed: false,
-      createComm: (target: string) => {
-        targets.push(target);
-        return comm;
-      }
-    } as unknown as Kernel.IKernelConnection,
+    itself as unknown as Kernel.IKernelConnection,
     nullTranslator.load('wasm_kernel')
   );
   const says = (data: unknown) => comm.onMsg({ content: { data } });
-  return { connection, says, sent, targets };
+  return { connection, says, sent, targets, itself };
 }
 
 const state = { session: 's', rows: [] } as unknown as State;
@@ -84,4 +87,11 @@ test('notices and progress are passed on', () => {
   says({ notice: { id: 'n' } });
   says({ progress: { id: 'p' } });
   expect(heard).toEqual([{ id: 'n' }, { id: 'p' }]);
+});
+
+test('nothing is sent later than the person expects it', async () => {
+  const { connection, sent, itself } = kernel();
+  itself.connectionStatus = 'connecting';
+  await expect(connection.ask({ do: 'undo' })).rejects.toThrow(Refused);
+  expect(sent.length).toBe(2);
 });

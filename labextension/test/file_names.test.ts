@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest';
-import { Keys, readable, shownNames, withFreeName } from '../src/file_names';
+import {
+  Keys,
+  readable,
+  readableLines,
+  shownNames,
+  withFreeName
+} from '../src/file_names';
 
 test('nothing in a name hides, reorders or breaks a line', () => {
   expect(readable('a\u202egnp.exe')).toBe('a\ufffdgnp.exe');
@@ -9,6 +15,7 @@ test('nothing in a name hides, reorders or breaks a line', () => {
   for (const plain of ['größe (2).csv', '名前.txt', '👩‍🔬.png', ' a\\b:c%2F']) {
     expect(readable(plain)).toBe(plain);
   }
+  expect(readableLines('if x:\n\ty\u202e')).toBe('if x:\n    y\ufffd');
 });
 
 test('no two names of a folder look the same', () => {

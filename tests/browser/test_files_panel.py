@@ -123,6 +123,9 @@ def test_the_context_menu(files: Make) -> None:
     expect(panel.row("cities.csv")).to_be_visible()
     assert (folder / "data/cities.csv").exists() and not (folder / "cities.csv").exists()
 
+    crumbs = panel.root.locator(".jp-BreadCrumbs")
+    crumbs.click(position={"x": crumbs.evaluate("crumbs => crumbs.clientWidth") - 10, "y": 8})
+    expect(panel.root.locator(".jp-PathNavigator input")).to_be_hidden()  # a path would begin with the session's id
     for entry, name in (("New File", "made.txt"), ("New Folder", "results")):
         panel.menu(entry)
         page.locator(".jp-DirListing-editor").fill(name)

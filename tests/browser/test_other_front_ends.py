@@ -40,6 +40,12 @@ def of_ours(complaints: list[str]) -> list[str]:
     return [c for c in complaints if "wasm" in c.lower() or "Unsatisfied version" in c]
 
 
+def is_typed_into(page: Page) -> bool:
+    """Whether a notebook has the focus, once all is painted."""
+    painted = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    return bool(page.evaluate(f"() => {painted}.then(() => document.activeElement.closest('.jp-Notebook') !== null)"))
+
+
 def open_a_table(book: Notebook) -> None:
     """A variable opens as a table, beside the notebook or below it; its first cell is read out."""
     book.run("rows = [('Bern', 1), ('Basel', 2)]")
@@ -111,6 +117,10 @@ def test_the_oldest_lab(oldest_lab: Lab, page: Page, shots: Path) -> None:
         fork.wait_for_kernel()
         expect(panel.rows()).to_have_count(1)
         lab_page.screenshot(path=shots / "oldest-lab.png")
+
+        book.open()
+        expect(entry(book, "note.txt")).to_be_visible()  # the list has followed
+        assert is_typed_into(lab_page), "and left the focus to the notebook"
         fork.close()
         book.close()
     assert of_ours(complaints) == []

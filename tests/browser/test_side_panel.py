@@ -10,6 +10,8 @@ from tests.browser.lab import DARK, HIGH_CONTRAST, LIGHT, Notebook
 from tests.browser.side_panel import CELLS, Opened, drag, entry, upload, walk_through_time
 from tests.conformance.client import eventually
 
+OVERFLOW = "bar => bar.lastElementChild.getBoundingClientRect().right - bar.getBoundingClientRect().right"
+
 
 def test_undo_redo_name_and_compare(opened: Opened) -> None:
     walk_through_time(*opened(*CELLS))
@@ -17,6 +19,7 @@ def test_undo_redo_name_and_compare(opened: Opened) -> None:
 
 def test_a_fork_opens_beside_it_in_a_session_of_its_own(opened: Opened) -> None:
     book, panel = opened("x = 1", "x = 2")
+    book.rename("renamed_before_a_fork.ipynb")
     panel.press("Fork from here", panel.row("x = 1"))
     fork = Notebook(book.lab, book.page, book.shots, book.name.replace(".ipynb", "-fork.ipynb"))
     fork.wait_for_kernel()
@@ -128,6 +131,9 @@ def test_each_theme_looks_well_in_narrow_and_wide_windows(opened: Opened, shots:
             for part in page.locator(".jp-WasmKernel-view").all():
                 assert part.evaluate("p => p.scrollWidth - p.clientWidth") <= 0, (width, part)
             page.screenshot(path=shots / f"side-panel-{width}-{theme.removeprefix('JupyterLab ').lower()}.png")
+    book.rename("narrow.ipynb")  # Lab shows the name, too
+    page.set_viewport_size({"width": 820, "height": 900})
+    assert page.locator("#jp-main-statusbar").evaluate(OVERFLOW) <= 0, "Lab's bell is cut"
     panel.press("Compare with now", panel.row("x = 1"))
     expect(page.locator(".jp-Dialog table")).to_be_visible()
     page.screenshot(path=shots / "compare.png")

@@ -128,6 +128,10 @@ def test_a_table_waits_until_the_cell_has_ended(opened: Opened) -> None:
     cube.shows(0, 3, "15")
     assert book.page.locator(".jp-WasmKernel-tableView").count() == 2
 
+    book.run("del cube")
+    expect(cube.note).to_have_text("There is no variable cube now.")
+    assert cube.note.evaluate("note => note.scrollWidth - note.clientWidth") <= 0, "it is cut"
+
 
 def test_each_theme_looks_well_and_axe_finds_nothing_serious(opened: Opened) -> None:
     book, panel = opened(FRAME)

@@ -501,3 +501,21 @@ def test_a_file_browser_left_in_a_notebook_is_alive_in_the_next_kernel(start: St
     assert more["model_id"] not in left
     other = start(WASM_KERNEL_SESSION="other")
     assert other.ask("comm_info_request", {"target_name": "jupyter.widget"})["comms"] == {}
+
+
+BUSY_TASK = """
+import asyncio, time
+async def busy():
+    while True:
+        time.sleep(0.1)
+        await asyncio.sleep(0)
+going_on = asyncio.get_running_loop().create_task(busy())
+await asyncio.sleep(0)
+"""
+
+
+def test_limits_change_while_a_task_goes_on(start: Start) -> None:
+    kernel = start()
+    kernel.ok(BUSY_TASK)
+    for number in range(90, 98):
+        kernel.ok(f"%session limits files={number}")

@@ -378,6 +378,15 @@ def test_small_questions_are_answered_while_a_cell_runs(busy: Kernel) -> None:
     assert history["history"]
 
 
+def test_a_question_that_comes_while_another_is_answered_does_not_wait_for_the_end_of_the_cell(busy: Kernel) -> None:
+    for number in range(200):  # one in fifteen met it
+        first = busy.send("history_request", {"hist_access_type": "tail", "n": 1000, "output": False, "raw": True})
+        time.sleep(number % 20 / 5000)
+        second = busy.send("kernel_info_request")
+        assert busy.reply_to(first, timeout=10)["content"]["status"] == "ok"
+        assert busy.reply_to(second, timeout=10)["content"]["status"] == "ok"
+
+
 def test_front_ends_still_see_busy_after_a_question_meanwhile(busy: Kernel) -> None:
     busy.ask("kernel_info_request")
     time.sleep(0.2)

@@ -16,6 +16,7 @@ from tests.conformance.client import Cell, Kernel
 from tests.host.network.servers import Server, http_server, make_authority
 from wasm_kernel import fork_session, get_session_sandbox, import_session
 from wasm_kernel.host.disk.records import read_record, write_record
+from wasm_kernel.host.network.connection_log import ConnectionLog
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Start = Callable[..., Kernel]
@@ -143,7 +144,23 @@ def test_what_is_wrong_is_said_before_anybody_is_asked(start: Start) -> None:
     assert "name the hosts to take back" in kernel.run("%session deny").said
     assert "is no single host that cells may connect to" in kernel.run("%session secret T a.org").said
     assert "'9x' is no name of a secret" in kernel.run("%session secret 9x a.org").said
+    assert "what is the secret called?" in kernel.run("%session secret --header X-API-Key").said
+    many = " ".join(f"a{n:02}.example" for n in range(12))
+    assert "13 hosts are more than one question shows" in kernel.run(f"%session allow {many} zz.evil.example").said
     assert "no host" in kernel.ok("%session allow").said
+    question, _ = asked(kernel, f"%session allow {many}", "yes")
+    assert all(f"{name}, ports 80 and 443" in str(question["prompt"]) for name in many.split())
+
+
+def test_completion_knows_the_hosts_that_can_be_taken_back(start: Start) -> None:
+    kernel = start()
+    asked(kernel, "%session allow a.example *.b.example:22", "yes")
+
+    def completed(line: str) -> object:
+        return kernel.ask("complete_request", {"code": line, "cursor_pos": len(line)})["matches"]
+
+    assert completed("%session deny ") == ["*.b.example:22", "--all", "a.example"]
+    assert completed("%session secret TOKEN a") == ["a.example"]
 
 
 def test_undo_and_restore_close_connections(start: Start, trusted: tuple[Server, dict[str, str]]) -> None:
@@ -190,7 +207,7 @@ def test_every_connection_is_written_down(start: Start, trusted: tuple[Server, d
     kernel.run(f"import socket; socket.create_connection(('localhost', {server.port})); 1/0")
     kernel.stop()
     log = kernel.root / ".wasm-kernel" / "history" / "mine" / "network.jsonl"
-    first, second = map(json.loads, log.read_text().splitlines())
+    first, second = ConnectionLog(log.parent).lines()
     assert (first["host"], first["port"], first["encrypted"]) == ("localhost", server.port, True)
     assert first["sent"] > 50
     assert first["received"] > 50

@@ -108,6 +108,8 @@ def test_it_is_pushed_while_it_runs_and_taken_over_by_who_says_so(on: Start, add
     assert not first.ok and re.search(r"is open at .*, process \d+, since 20", first.said)
     assert f"%session attach {session_id}" in first.said
     assert session_of(two) != session_id
+    named = on("named", WASM_KERNEL_SESSION=session_id).run("x")
+    assert not named.ok and f"`%session attach {session_id}` in a kernel that is started without" in named.said
     refused = two.run(f"%session attach {session_id}", answers=("no",))
     assert not refused.ok
     two.ok(f"%session attach {session_id}", answers=("yes",))

@@ -422,6 +422,25 @@ def test_closed_while_a_cell_runs(book: Start) -> None:
     assert book().ok("print(x)").stdout in ("1\n", "2\n")
 
 
+def test_variables_that_need_a_higher_limit_are_kept_for_it(book: Start) -> None:
+    kernel = book()
+    kernel.ok("big = bytearray(300 << 20); x = 42")
+    close(kernel)
+    settings = kernel.root.parent / "settings"
+    settings.mkdir()
+    (settings / "jupyter_wasm_kernel_config.py").write_text('c.WasmKernel.limits = {"memory": "400M"}')
+    kernel = book(JUPYTER_CONFIG_DIR=str(settings))
+    cell = kernel.ok("print('x' in globals())")
+    assert cell.stdout == "False\n"
+    told = re.search(
+        r"but the limit is 400\.0 MB; raise it with %session limits .*`(%session restore \w+)`", cell.stderr
+    )
+    assert told, cell.stderr
+    kernel.ok("%session limits memory=1G")
+    kernel.ok(told[1])
+    assert kernel.ok("print(x, len(big))").stdout == f"42 {300 << 20}\n"
+
+
 def test_a_snapshot_that_cannot_be_used_does_not_keep_the_notebook_from_opening(book: Start) -> None:
     kernel = book()
     kernel.ok("x = 1; open('f', 'w').write('f')")

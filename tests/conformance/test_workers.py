@@ -64,9 +64,14 @@ def test_what_a_worker_changed_in_memory_is_no_ones(start: Start) -> None:
 def test_what_multiprocessing_cannot_do_names_what_can(start: Start) -> None:
     kernel = start()
     kernel.ok("import multiprocessing")
-    for code in ("multiprocessing.Process(target=abs).start()", "multiprocessing.Queue()", "multiprocessing.Lock()"):
+    for code in (
+        "multiprocessing.Process(target=abs).start()", "multiprocessing.Queue()", "multiprocessing.Lock()",
+        "multiprocessing.Manager()", "multiprocessing.Pipe()", "from concurrent.futures import InterpreterPoolExecutor",
+        "from multiprocessing.managers import SharedMemoryManager",
+    ):  # fmt: skip
         assert "ProcessPoolExecutor, multiprocessing.Pool and joblib have workers" in kernel.run(code).traceback, code
-    for method in ("fork", "spawn"):
+    assert "workers of pools have the notebook's variables" in kernel.run("multiprocessing.Value('i', 0)").traceback
+    for method in ("fork", "spawn", "forkserver"):
         code = f"with multiprocessing.get_context({method!r}).Pool(2) as pool: print(pool.map(abs, [-1, -2]))"
         assert kernel.ok(code).stdout == "[1, 2]\n"
 

@@ -19,6 +19,10 @@ for backend in ('loky', 'multiprocessing', 'threading'): print(Parallel(n_jobs=2
 print(len(set(Parallel(n_jobs=2)(delayed(lambda: (time.sleep(0.05), os.getpid())[1])() for n in range(4)))) > 1)
 print(caught(Parallel(n_jobs=2), [delayed(fail)(1)] * 3)[0])
 print(caught(Parallel(n_jobs=2, timeout=0.1), [delayed(time.sleep)(60)] * 2)[0])
+out = []
+Parallel(n_jobs=2, require='sharedmem')(delayed(out.append)(n) for n in range(3000)); print(out == list(range(3000)))
+with joblib.parallel_config(backend='threading', n_jobs=3): print(joblib.effective_n_jobs(), Parallel()([delayed(abs)(-1)]))
+with joblib.parallel_config(backend='loky', n_jobs=2, inner_max_num_threads=1): print(Parallel()([delayed(abs)(-1)]))
 with Parallel(n_jobs=2) as parallel: print(parallel(delayed(abs)(n) for n in (-1, -2)), parallel(delayed(abs)(n) for n in (-3, -4)))
 """) == [
         "4 4 2 4",
@@ -29,6 +33,9 @@ with Parallel(n_jobs=2) as parallel: print(parallel(delayed(abs)(n) for n in (-1
         "True",
         "ValueError: no 1",
         "TimeoutError: ",
+        "True",
+        "1 [1]",
+        "[1]",
         "[1, 2] [3, 4]",
     ]  # fmt: skip
 
@@ -66,3 +73,18 @@ def test_tqdm_process_map(guest: BaseSandbox) -> None:
     result = ok(guest, "print(process_map(square, range(5), max_workers=2, tqdm_class=tqdm))")
     assert result.stdout == "[0, 1, 4, 9, 16]\n"
     assert "5/5" in result.stderr
+
+
+def test_neighbours_are_found_by_workers_and_in_line(guest: BaseSandbox) -> None:
+    """Their compiled trees have methods of ours."""
+    assert said(guest, """
+import numpy as np
+from scipy.spatial import KDTree
+from sklearn.neighbors import NearestNeighbors
+points = np.random.default_rng(0).random((50, 3))
+one, two = (NearestNeighbors(n_neighbors=3, radius=0.3, n_jobs=jobs).fit(points) for jobs in (1, 2))
+for method in ('kneighbors', 'radius_neighbors'):
+    found, wanted = (getattr(each, method)(points, return_distance=False) for each in (one, two))
+    print(all(sorted(a) == sorted(b) for a, b in zip(found, wanted)))
+print(all((KDTree(points).query(points, 2, workers=n)[1] == KDTree(points).query(points, 2)[1]).all() for n in (2, -1)))
+""") == ["True"] * 3  # fmt: skip

@@ -55,7 +55,8 @@ with ProcessPoolExecutor(2) as pool:
     print(list(pool.map(Point(3).up, range(3), chunksize=2)), pool.submit(Point, 7).result().x)
     print(pool.submit(data.update, n=0).result(), data)
     print(len({os.getpid(), *pool.map(lambda _: (time.sleep(0.05), os.getpid())[1], range(2))}) > 1)
-""") == ["[0, 1, 4, 9, 16] 42", "[3, 4, 5] 7", "None {'n': 40}", "True"]  # fmt: skip
+    print(pool.submit(os.getpid).result() != os.getpid())
+""") == ["[0, 1, 4, 9, 16] 42", "[3, 4, 5] 7", "None {'n': 40}", "True", "True"]  # fmt: skip
 
 
 def test_workers_know_what_was_defined_after_they_were_forked(guest: BaseSandbox) -> None:
@@ -132,6 +133,51 @@ print(called, caught(pool.submit, abs, 1)[0])
     ]  # fmt: skip
 
 
+def test_who_waits_for_a_cancelled_call_is_told(guest: BaseSandbox) -> None:
+    assert said(guest, """
+with ProcessPoolExecutor(1) as pool:
+    calls = [pool.submit(time.sleep, 0.05) for _ in range(4)]
+    print(calls[3].cancel(), calls[3].cancel(), [f.running() for f in calls])
+    print(len(wait(calls).done), len(list(as_completed(calls))), caught(calls[3].result)[0].split(':')[0])
+pool = ProcessPoolExecutor(1)
+calls = [pool.submit(time.sleep, 0.05) for _ in range(4)]
+pool.shutdown(cancel_futures=True)
+print(len(wait(calls).done), len(list(as_completed(calls))))
+""") == ["True True [True, False, False, False]", "4 4 CancelledError", "4 4"]  # fmt: skip
+
+
+def test_results_arrive_while_the_notebook_sleeps(guest: BaseSandbox) -> None:
+    assert said(guest, """
+found = []
+with multiprocessing.Pool(2) as pool:
+    for n in range(4): pool.apply_async(square, (n,), callback=found.append)
+    while len(found) < 4: time.sleep(0.01)
+print(sorted(found))
+with ProcessPoolExecutor(1) as pool:
+    again = lambda f: len(found) < 7 and (found.append(f.result()), pool.submit(square, 2).add_done_callback(again))
+    pool.submit(square, 3).add_done_callback(again)
+    while len(found) < 7: time.sleep(0.01)
+    _, began = pool.submit(time.sleep, 0.01), time.monotonic()
+    time.sleep(0.3)
+print(found[4:], time.monotonic() - began >= 0.3, caught(time.sleep, -1)[0])
+""") == ["[0, 1, 4, 9]", "[9, 4, 4] True ValueError: sleep length must be non-negative"]  # fmt: skip
+
+
+def test_thousands_of_calls_are_cancelled_at_once(guest: BaseSandbox) -> None:
+    (asked,) = said(guest, """
+from wasm_guest import workers
+pool = ProcessPoolExecutor(1)
+later = [pool.submit(time.sleep, 0.2 if n else 60) for n in range(1500)]
+real, polled = workers.poll, []
+workers.poll = lambda: polled.append(1)
+later[0].cancel(); pool.shutdown(wait=False, cancel_futures=True)
+workers.poll = real
+pool.kill_workers()
+print(sum(future.cancelled() for future in later) >= 1499, len(polled) < 10)
+""")  # fmt: skip
+    assert asked == "True True"
+
+
 def test_map_has_a_time_limit(guest: BaseSandbox) -> None:
     code = "pool = ProcessPoolExecutor(1)\nprint(caught(list, pool.map(time.sleep, [5], timeout=0.1))[0])\npool.kill_workers()"
     assert said(guest, code) == ["TimeoutError: "]
@@ -178,6 +224,48 @@ print(ProcessPoolExecutor(2).submit(square, 3).result(), kept)
     ]
 
 
+def test_what_a_worker_forges_is_an_error_of_its_own(guest: BaseSandbox) -> None:
+    """The cell gets an answer, whatever a worker hands in instead of a result."""
+    lines = said(guest, """
+import pickle, _host, wasm_guest.wire as wire
+def forge(status, data): _host.call(wire.encode_event(wire.TaskDone(0, status, (data,))))
+class Leaves:
+    def __reduce__(self): return sys.exit, (3,)
+for status, data in ((2, b'no text \\xff'), (2, b''), (0, b'x'), (0, pickle.dumps(5)), (0, pickle.dumps((5, ''))), (9, b''), (1, pickle.dumps(Leaves()))):
+    print(caught(ProcessPoolExecutor(1).submit(forge, status, data).result)[0])
+""")  # fmt: skip
+    assert lines[:2] == ["BrokenProcessPool: no text \ufffd", "BrokenProcessPool: a worker could not begin"]
+    kinds = [line.split(":")[0] for line in lines[2:]]
+    assert kinds == ["UnpicklingError", "TypeError", "AttributeError", "EOFError", "SystemExit"]
+
+
+def test_exceptions_that_cannot_be_handed_back_say_what_they_can(guest: BaseSandbox) -> None:
+    assert said(guest, """
+class Two(Exception):
+    def __init__(self, a, b): super().__init__(a)
+class Mute(Exception):
+    def __str__(self): raise TypeError
+    __reduce__ = __str__
+def throw(error): raise error
+with ProcessPoolExecutor(1) as pool:
+    for make in (lambda: Two(1, 2), Mute): print(caught(pool.submit(lambda make=make: throw(make())).result)[0])
+    print(pool.submit(square, 2).result())
+""") == ["RuntimeError: Two: 1", "RuntimeError: Mute: <exception str() failed>", "4"]  # fmt: skip
+
+
+def test_files_are_written_by_the_notebook_its_workers_and_the_notebook_again(guest: BaseSandbox) -> None:
+    assert said(guest, """
+open('first', 'w').write('x')
+def note(n):
+    with open('notes', 'a') as file: file.write(f'{n} ')
+    return open(f'of {n}', 'w').write('x')
+for _ in range(2):
+    with ProcessPoolExecutor(2) as pool: list(pool.map(note, range(10)))
+    open('last', 'a').write('x')
+print(sum(map(int, open('notes').read().split())), len([n for n in os.listdir() if n.startswith('of')]), open('last').read())
+""") == ["90 10 xx"]  # fmt: skip
+
+
 def test_sys_exit_and_memory_errors_are_exceptions_of_the_call(guest: BaseSandbox) -> None:
     assert said(guest, """
 with ProcessPoolExecutor(2) as pool:
@@ -198,6 +286,7 @@ pool = multiprocessing.get_context('spawn').Pool(2, initializer=square, initargs
 results = pool.map_async(square, range(3))
 pool.close(); pool.join()
 print(results.get(), caught(pool.map, square, [1])[0])
+print(multiprocessing.get_context('forkserver').Pool(1).map(square, [3]))
 print(multiprocessing.cpu_count(), os.cpu_count(), len(os.sched_getaffinity(0)))
 with multiprocessing.pool.ThreadPool(2) as pool: print(pool.map(lambda x: x + 1, [1]))
 """) == [
@@ -207,6 +296,7 @@ with multiprocessing.pool.ThreadPool(2) as pool: print(pool.map(lambda x: x + 1,
         "9 True True",
         "ValueError: no 1 TimeoutError: ",
         "[0, 1, 4] ValueError: Pool not running",
+        "[9]",
         "4 4 4",
         "[2]",
     ]  # fmt: skip
@@ -267,3 +357,38 @@ def test_no_workers_run_in_line(tmp_path: Path) -> None:
         ok(sandbox, WORDS)
         code = "with ProcessPoolExecutor(2) as pool: print(list(pool.map(square, range(3))), os.cpu_count(), os.getpid() == pool.submit(os.getpid).result())"
         assert said(sandbox, code) == ["[0, 1, 4] 1 True"]
+
+
+def test_numbers_are_those_that_a_cell_would_get(guest: BaseSandbox) -> None:
+    """numpy looks who calls it, and pools call for people: positions have 64 bits."""
+    assert said(guest, """
+import numpy as np
+from concurrent.futures import ThreadPoolExecutor
+rows, found = [np.array([2, 1]), np.array([1, 2])], []
+for pool in (ProcessPoolExecutor(2), ThreadPoolExecutor(2)):
+    with pool:
+        found += [*pool.map(np.argsort, rows), pool.submit(np.argsort, rows[0]).result()]
+for pool in (multiprocessing.Pool(2), multiprocessing.pool.ThreadPool(2)):
+    with pool:
+        found += [*pool.map(np.argsort, rows), *pool.imap(np.argsort, rows), pool.apply(np.argsort, rows[:1])]
+        found += pool.starmap(np.searchsorted, [(rows[1], [2])])
+print({str(each.dtype) for each in found}, len(found))
+""") == ["{'int64'} 18"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "pool = ProcessPoolExecutor(1)\ncall = pool.submit(time.sleep, 60)\ntime.sleep(60)",
+        "pool = ProcessPoolExecutor(1)\ncall = pool.submit(time.sleep, 60)\nwait([call])\ntime.sleep(60)",
+        "list(ThreadPoolExecutor().map(time.sleep, [0.1] * 600))",
+    ],
+)
+def test_the_time_limit_is_nothing_that_a_pool_or_a_wait_catches(tmp_path: Path, code: str) -> None:
+    with create_sandbox(policy=ExecutionPolicy(timeout_seconds=1.0, workers=1), workspace=tmp_path) as sandbox:
+        result = sandbox.execute(
+            "kept = 1\nimport time\nfrom concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, wait\n"
+            + code
+        )
+        assert result.error is not None and result.error.name == "TimeoutError"
+        assert not result.outcome.state_lost and said(sandbox, "print(kept)") == ["1"]

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from typing import Any
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.browser.lab import PATIENCE, Lab, show_lab, write_settings
+from tests.ports import free_port
 from wasm_kernel.host.image.cache import cache_root
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "jupyterhub_config.py"
@@ -171,7 +171,7 @@ def running_hub(folder: Path, proxy: Path, log_file: Path, **settings: str) -> I
 
     All it writes is below ``folder``.
     """
-    ports = _free_ports(4)
+    ports = [free_port() for _ in range(4)]
     token, culler_token = secrets.token_hex(16), secrets.token_hex(16)
     passwords = dict.fromkeys(USERS, "password of users") | {"admin": "password of administrators, which is longer"}
     hub = Hub(f"http://127.0.0.1:{ports[0]}/", folder, log_file, token, culler_token, passwords)
@@ -227,11 +227,3 @@ def _wait_for(process: subprocess.Popen[bytes], hub: Hub) -> None:
 
 def _direct() -> urllib.request.OpenerDirector:
     return urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
-def _free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in sockets]

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from wasm_kernel.hub.audit import AuditLog, Entry, fair_share
+from wasm_kernel.hub.audit import AuditEntry, AuditLog, fair_share
 from wasm_kernel.hub.plan import UserResult
 from wasm_kernel.hub.run_journal import Journal
 
 
-def entry(number: int, **more: str) -> Entry:
-    return Entry("2026-11-22T10:15:30.000000Z", f"run{number}", "schedule", "prune", **{"user": "ann", **more})  # type: ignore[arg-type]
+def entry(number: int, **more: str) -> AuditEntry:
+    return AuditEntry("2026-11-22T10:15:30.000000Z", f"run{number}", "schedule", "prune", **{"user": "ann", **more})  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -211,11 +211,12 @@ def test_a_run_names_so_many_snapshots_and_no_more(path: Path) -> None:
 def test_runs_have_their_lines_inside(tmp_path: Path) -> None:
     log = AuditLog(tmp_path / "audit.jsonl", max_bytes=2000)
     for n in range(12):
-        lines = [Entry(f"t{n}", f"{n:02x}", "boss", "delete", "ann", result="begun")]
+        lines = [AuditEntry(f"t{n}", f"{n:02x}", "boss", "delete", "ann", result="begun")]
         lines += [
-            Entry(f"t{n}", f"{n:02x}", "boss", "delete", "ann" if i else "bob", f"s{n}-{i}", bytes=5) for i in range(3)
+            AuditEntry(f"t{n}", f"{n:02x}", "boss", "delete", "ann" if i else "bob", f"s{n}-{i}", bytes=5)
+            for i in range(3)
         ]
-        log.append([*lines, Entry(f"t{n}", f"{n:02x}", "boss", "delete", bytes=15, result="finished")])
+        log.append([*lines, AuditEntry(f"t{n}", f"{n:02x}", "boss", "delete", bytes=15, result="finished")])
     found, total = log.runs(5)
     assert [run.run for run in found] == ["0b", "0a", "09", "08", "07"] and total == 12
     first = found[0]
@@ -230,7 +231,7 @@ def test_runs_have_their_lines_inside(tmp_path: Path) -> None:
 
 def test_a_long_run_shows_its_newest_lines(tmp_path: Path) -> None:
     log = AuditLog(tmp_path / "audit.jsonl")
-    log.append(Entry("t", "a1", "schedule", "prune", "ann", f"s{n}") for n in range(1200))
+    log.append(AuditEntry("t", "a1", "schedule", "prune", "ann", f"s{n}") for n in range(1200))
     ((run,), total) = log.runs()
     assert (total, run.count, len(run.entries), run.entries[-1].session_id) == (1, 1200, 500, "s1199")
     assert not run.finished

@@ -84,6 +84,16 @@ def test_one_that_lasted_beyond_a_copy_is_in_the_next(
     assert sorted(entry.detail.split(":")[0] for entry in audit.read()[0]) == ["a.example", "long.example"]
 
 
+def test_one_that_has_not_ended_is_copied_by_its_beginning(
+    copy: Callable[[], None], log: ConnectionLog, audit: AuditLog
+) -> None:
+    """Its kernel may be killed: then there is no end."""
+    log.add({name: value for name, value in LINE.items() if name != "ended"})
+    copy()
+    copy()
+    assert [entry.detail.split(":")[0] for entry in audit.read()[0]] == ["a.example"]
+
+
 def test_more_than_one_run_copies_are_in_the_next(
     copy: Callable[[], None], log: ConnectionLog, audit: AuditLog
 ) -> None:

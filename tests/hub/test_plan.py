@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from wasm_kernel.hub.census import Census, HubUser, SessionRow, UserCensus, without_shared
 from wasm_kernel.hub.plan import UserPlan, foreseen, plan_all, plan_user
-from wasm_kernel.hub.policies import Rules, rules_from
+from wasm_kernel.hub.policies import UserRules, rules_from
 from wasm_kernel.hub.user_warnings import notices_of, warnings_for
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -24,7 +24,7 @@ def user(*rows: SessionRow, name: str = "ann", **more: object) -> UserCensus:
     return UserCensus(HubUser(name), NOW, "/x", rows, **more)  # type: ignore[arg-type]
 
 
-def decide(of: UserCensus, rules: Rules, due: dict[str, datetime] | None = None, obstacle: str = "") -> UserPlan:
+def decide(of: UserCensus, rules: UserRules, due: dict[str, datetime] | None = None, obstacle: str = "") -> UserPlan:
     return plan_user(of, rules, due or {}, NOW, obstacle)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -55,11 +54,3 @@ async def over_stdio(root: Path, *options: str) -> AsyncIterator[Agent]:
     command = ["-m", "wasm_kernel.apps.cli", "mcp", "--workspace-root", str(root), *options]
     async with Client(stdio_client(StdioServerParameters(command=sys.executable, args=command))) as client:
         yield Agent(client)
-
-
-def free_port() -> int:
-    """A port that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import socket
 import subprocess
 import sys
 import time
@@ -19,7 +20,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import BlobResourceContents
 
 from tests.host.network.servers import http_server
-from tests.mcp.clients import Agent, free_port, images, over_stdio
+from tests.mcp.clients import Agent, images, over_stdio
+from tests.ports import free_port
 
 _CSV = "city,metres\nBern,542\nLima,154\n"
 _PLOT = """
@@ -123,6 +125,26 @@ def test_limits_and_the_folder_are_the_persons(tmp_path: Path) -> None:
 # ---- HTTP
 
 
+@pytest.mark.parametrize(
+    ("token", "expected"),
+    [
+        (b"short", "a token is one line of at least 16"),
+        (b"a token of several words", "a token is one line of at least 16"),
+        (b"one line of a token\nand another", "a token is one line of at least 16"),
+        (b"\x80" * 20, "a token is one line of at least 16"),
+        (b"long-enough-to-be-a-token\n", "nothing can be served there: Address already in use"),
+    ],
+)
+def test_what_cannot_be_served_is_said_at_once(token: bytes, expected: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(token)
+    command = [sys.executable, "-m", "wasm_kernel.apps.cli", "mcp", "--workspace-root", str(tmp_path / "root")]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        command += ["--http", str(taken.getsockname()[1]), "--token-file", str(tmp_path / "token")]
+        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert expected in said.stderr and "Serving" not in said.stderr and "Traceback" not in said.stderr
+    assert said.returncode == 2
+
+
 @pytest.fixture
 def http(tmp_path: Path) -> Iterator[tuple[str, str]]:
     """A server on the loopback address: where, and its token."""
@@ -142,7 +164,7 @@ def http(tmp_path: Path) -> Iterator[tuple[str, str]]:
         yield f"http://127.0.0.1:{port}/mcp", file.read_text().strip()
     finally:
         server.terminate()
-        server.wait(60)
+        assert server.wait(60) == 0, "a signal ends it once everything is saved"
 
 
 @contextlib.asynccontextmanager

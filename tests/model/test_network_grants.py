@@ -50,6 +50,7 @@ def test_hosts_as_written(written: str, grant: HostGrant) -> None:
         *("x.org:65536", "x.org:http", "x.org:-1", "a b.org", "-a.org", "a-.org", "a..org", "x" * 64 + ".org"),
         *("127.1", "0x7f.0.0.1", "2130706433", "10.0.0", "[::1", "::1]:80", "*.127.0.0.1", "fe80::1%eth0", "a\n.org"),
         *("x.org,y.org", "user@x.org", "x.org:4:4", "x.org?y", "x.org#y", "x" * 5000),
+        ".".join(["x" * 50] * 5),
     ],
 )
 def test_what_is_no_host_is_quoted(written: str) -> None:
@@ -70,6 +71,52 @@ def test_what_is_covered() -> None:
     assert below.covers("x.y.a.org", 443)
     assert not below.covers("a.org", 443)
     assert not below.covers("evila.org", 443)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("gov.uk", "gov.uk.", "GOV.UK", "gov.uk.evil", "a.gov.uk.evil.com", "evilgov.uk", "a.govxuk", "a.gov.uk.x"),
+        *(".gov.uk", "*.gov.uk", "a..gov.uk", "a.gov.uk..", "a.gov.uk\0.evil", "a.gov.uk%2eevil", "evil/a.gov.uk"),
+        *(
+            "a@gov.uk",
+            "evil#.gov.uk",
+            "evil:80.gov.uk",
+            "a.gov\u3002evil",
+            "xn--.gov.uk.xn--evil",
+            "\u2488.gov.u\u212ax",
+        ),
+    ],
+)
+def test_names_that_only_look_as_if_they_were_covered(name: str) -> None:
+    try:
+        assert not parse("*.gov.uk").covers(normalised(name), 443)
+    except ValueError:
+        pass  # refused before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("0x7f.1", "127.1", "127.0.1", "2130706433", "0177.0.0.1", "017700000001", "0x7f000001", "127.0.0.1."),
+        *(
+            "0",
+            "00",
+            "0x",
+            "1.2.3.0x4",
+            "127.0.0.01",
+            "\uff11\uff12\uff17.0.0.1",
+            "\u2460\u2461\u2466.1",
+            "a.1",
+            "::1%lo",
+        ),
+        *("[::1]", "::ffff:127.0.0.1%1", "127\u30020\u30020\u30021", "a.0x1f"),
+    ],
+)
+def test_spellings_of_addresses_are_no_names(name: str) -> None:
+    """What a C library would take for an address is one in full, or refused."""
+    with pytest.raises(ValueError, match="name"):
+        normalised(name)
 
 
 def test_what_is_within_a_rule() -> None:
@@ -100,9 +147,10 @@ def test_reach() -> None:
     assert not reach.names_address(private, "a.org", 443)
     assert reach.names_address(loopback, "localhost", 8000)
     assert not reach.names_address(private, "localhost", 8000)
-    assert not reach.names_address(loopback, "a.org", 8000)
+    assert not reach.names_address(loopback, "a.org", 443)
     assert not reach.names_address(loopback, "localhost", 8001)
     assert reach.names("a.org")
+    assert not Reach(reach.granted, parse_all(["b.org"])).names("a.org")
     assert not reach.names("b.org")
 
 
@@ -115,6 +163,7 @@ def test_what_to_type() -> None:
 
 def test_metadata_is_read_with_care() -> None:
     assert kept(["a.org", 3, "no host", None, "b.org:22"]) == parse_all(["a.org", "b.org:22"])
+    assert len(kept([f"h{n}.org" for n in range(300)])) == network_grants.MOST_HOSTS
     assert kept("a.org") == kept(None) == kept({"a.org": 1}) == frozenset()
     with pytest.raises(ConfigurationError, match="too many"):
         parse_all(f"h{n}.org" for n in range(network_grants.MOST_HOSTS + 1))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from wasm_kernel.model.snapshots import Snapshot
-from wasm_kernel.model.timeline_rows import Changes, row_of, timeline_rows, with_waiting
+from wasm_kernel.model.timeline_rows import Changes, can_undo, row_of, timeline_rows, with_waiting
 
 NOW = datetime(2026, 11, 18, tzinfo=UTC)
 
@@ -27,6 +27,14 @@ def test_a_named_moment_has_a_row() -> None:
     named = Snapshot("1", "session", "user", NOW, label="before the merge")
     (row,) = timeline_rows([named], {"1"}, named)
     assert (row.label, row.number, row.state) == ("before the merge", None, "now")
+
+
+def test_the_first_cell_of_a_fork_can_be_undone() -> None:
+    fork = Snapshot("f", "session", "user", NOW, label="forked from 1")
+    cell = snapshot("2", "f", number=2, cell="x = 2")
+    assert not can_undo(timeline_rows([fork], {"f"}, fork))
+    assert can_undo(timeline_rows([cell, fork], {"2", "f"}, cell))
+    assert not can_undo(timeline_rows([cell, fork], {"f"}, fork))
 
 
 def test_metadata_that_does_not_fit_is_left_out() -> None:

@@ -155,3 +155,17 @@ def test_counts_and_positions_that_are_too_large_raise(code: str, shared_sandbox
         "_ArrayMemoryError",
         "TypeError",
     )
+
+
+def test_warnings_name_the_line_that_asked(shared_sandbox: BaseSandbox) -> None:
+    """What libraries warn of on behalf of their caller, although functions of ours are in between."""
+    result = shared_sandbox.execute("""
+import sys, warnings
+import pandas as pd, scipy.signal
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    scipy.signal.peak_prominences([0, 0, 0], [1])
+    pd.Index([1, "a"]).join(pd.DatetimeIndex(["2020"]), how="outer", sort=True)
+print([(each.filename == sys._getframe().f_code.co_filename, each.lineno) for each in told])
+""")
+    assert result.stdout == "[(True, 5), (True, 6)]\n", result.error

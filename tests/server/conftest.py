@@ -8,7 +8,6 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.ports import free_port
 from tests.sessions.helpers import make_session
 from wasm_kernel.model.names import key_of
 
@@ -229,9 +229,7 @@ def running(home: Path, settings: str) -> Iterator[Server]:
     )
     (config / "jupyter_wasm_kernel_config.py").write_text(settings)
     (config / "forbid.py").write_text(_FORBID)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     token = secrets.token_hex(16)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("JUPYTER", "JPY_"))} | {
         "JUPYTER_CONFIG_DIR": str(config),

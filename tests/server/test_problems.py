@@ -10,7 +10,7 @@ from tornado import web
 
 from wasm_kernel.host.files.folder import PathRefused
 from wasm_kernel.server.problems import Problem, as_problems, document
-from wasm_kernel.sessions.zip_stream import TooMuch
+from wasm_kernel.sessions.zip_stream import ZipTooLarge
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_whole_paths_of_the_server_are_not_among_them() -> None:
     assert caught.value.detail == "No such file"
 
 
-@pytest.mark.parametrize(("error", "status"), [(PathRefused("it leaves"), 403), (TooMuch("it is too much"), 413)])
+@pytest.mark.parametrize(("error", "status"), [(PathRefused("it leaves"), 403), (ZipTooLarge("it is too much"), 413)])
 def test_refusals_are_answers(error: Exception, status: int) -> None:
     with pytest.raises(Problem) as caught, as_problems():
         raise error

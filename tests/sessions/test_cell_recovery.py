@@ -23,7 +23,8 @@ from wasm_kernel.host.disk.locks import lock_session
 from wasm_kernel.host.image import image
 from wasm_kernel.host.runtime import live_guest
 from wasm_kernel.host.store import manifests
-from wasm_kernel.host.store.cell_log import CellLog, find
+from wasm_kernel.host.store.cell_log import CellLog
+from wasm_kernel.host.store.found_log import find
 from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.snapshot_retention import CheckpointRules

@@ -188,7 +188,7 @@ def test_what_was_deleted_is_remembered(root: Path, monkeypatch: pytest.MonkeyPa
 def test_a_disk_that_takes_nothing_more_does_not_keep_from_deleting(root: Path) -> None:
     session_id = make_session(root, hours=100)
     (root / ".wasm-kernel").mkdir(exist_ok=True)
-    (root / ".wasm-kernel" / "pruned").write_text("not a folder")
+    (root / ".wasm-kernel" / "pruned").mkdir()  # where a file should be
     assert prune_sessions(24, root).deleted_sessions == [session_id]
     assert tombstones.read(root, session_id) is None
 

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from wasm_kernel import __version__
 from wasm_kernel.apps import (
@@ -89,7 +90,25 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"wasm-kernel {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for register in (
+        _register_install,
+        cli_image.register,
+        _register_doctor,
+        _register_run,
+        cli_sessions.register,
+        cli_snapshots.register,
+        cli_config.register,
+        host_commands.register,
+        mcp_command.register,
+        remote_commands.register,
+        worker_command.register,
+        completion.register,
+    ):
+        register(commands)
+    return parser
 
+
+def _register_install(commands: Any) -> None:
     install = add(commands, "install", install_command, "Build the image and register the kernel with Jupyter.")
     place = install.add_mutually_exclusive_group()
     place.add_argument("--user", action="store_true", help="for this user (the default outside a virtual environment)")
@@ -103,8 +122,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     cli_image.add_hash(install, "--image-sha256")
 
-    cli_image.register(commands)
 
+def _register_doctor(commands: Any) -> None:
     doctor = add(
         commands,
         "doctor",
@@ -116,6 +135,8 @@ def _parser() -> argparse.ArgumentParser:
         "--deep", action="store_true", help="also read the whole image and compare it with what was built"
     )
 
+
+def _register_run(commands: Any) -> None:
     run = add(
         commands,
         "run",
@@ -130,15 +151,6 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--timeout", metavar="S", help="seconds it may take: 90, 5m")
     run.add_argument("--memory", metavar="M", help="memory it may use: 512M, 2G")
     run.add_argument("--json", action="store_true", help="print all its output as one JSON object")
-    cli_sessions.register(commands)
-    cli_snapshots.register(commands)
-    cli_config.register(commands)
-    host_commands.register(commands)
-    mcp_command.register(commands)
-    remote_commands.register(commands)
-    worker_command.register(commands)
-    completion.register(commands)
-    return parser
 
 
 # ---- commands

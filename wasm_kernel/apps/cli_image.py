@@ -11,7 +11,11 @@ def register(commands: Any) -> None:
     """Add the commands to a parser."""
     image = add(commands, "image", None, "The image sandboxes start from.")
     parts = image.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (_build, _info, _list, _clean, _pack, _unpack):
+        command(parts)
 
+
+def _build(parts: Any) -> None:
     made = add(
         parts,
         "build",
@@ -25,6 +29,8 @@ def register(commands: Any) -> None:
     )
     made.add_argument("--json", action="store_true", help="report progress as JSON lines")
 
+
+def _info(parts: Any) -> None:
     add(
         parts,
         "info",
@@ -34,6 +40,8 @@ def register(commands: Any) -> None:
         '  {"part": "base", "key": "5ba2…", "built": true, "bytes": 1024,\n   "path": "/home/ada/…"}]}',
     )
 
+
+def _list(parts: Any) -> None:
     made = add(
         parts,
         "list",
@@ -44,6 +52,8 @@ def register(commands: Any) -> None:
     )
     _add_roots(made)
 
+
+def _clean(parts: Any) -> None:
     made = add(
         parts,
         "clean",
@@ -64,6 +74,8 @@ def register(commands: Any) -> None:
     made.add_argument("--all", action="store_true", help="everything, also the image this version uses")
     made.add_argument("--dry-run", action="store_true", help="only show what would be deleted")
 
+
+def _pack(parts: Any) -> None:
     made = add(
         parts,
         "pack",
@@ -77,6 +89,8 @@ def register(commands: Any) -> None:
     add_target(made, "one named by its key")
     made.add_argument("--metered", action="store_true", help="with the variant that counts fuel")
 
+
+def _unpack(parts: Any) -> None:
     made = add(
         parts,
         "unpack",

@@ -29,7 +29,12 @@ def register(commands: Any) -> None:
     """Add the commands to a parser."""
     sessions = add(commands, "sessions", None, "Inspect, move, copy, repair and delete sessions.")
     parts = sessions.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (_list, _show, _files, _delete, _export, _import, _fork, _repair):
+        command(parts)
+    _prune(commands)
 
+
+def _list(parts: Any) -> None:
     made = add(
         parts,
         "list",
@@ -42,6 +47,8 @@ def register(commands: Any) -> None:
     )
     add_root(made)
 
+
+def _show(parts: Any) -> None:
     made = add(
         parts,
         "show",
@@ -53,6 +60,8 @@ def register(commands: Any) -> None:
     add_id(made, "session")
     add_root(made)
 
+
+def _files(parts: Any) -> None:
     made = add(
         parts,
         "files",
@@ -65,6 +74,8 @@ def register(commands: Any) -> None:
     made.add_argument("pattern", nargs="?", metavar="PATTERN", help="only files that match, such as '*.csv'")
     add_root(made)
 
+
+def _delete(parts: Any) -> None:
     made = add(
         parts,
         "delete",
@@ -81,6 +92,8 @@ def register(commands: Any) -> None:
     add_consent(made)
     add_root(made)
 
+
+def _export(parts: Any) -> None:
     made = add(
         parts,
         "export",
@@ -94,6 +107,8 @@ def register(commands: Any) -> None:
     add_target(made, "SESSION.tar.zst; .zip works too")
     add_root(made)
 
+
+def _import(parts: Any) -> None:
     made = add(
         parts,
         "import",
@@ -107,6 +122,8 @@ def register(commands: Any) -> None:
     made.add_argument("--max-files", type=number, default=200_000, metavar="N", help="refuse more (default: 200000)")
     add_root(made)
 
+
+def _fork(parts: Any) -> None:
     made = add(
         parts,
         "fork",
@@ -120,6 +137,8 @@ def register(commands: Any) -> None:
     made.add_argument("--snapshot", metavar="SNAPSHOT", help="continue from this snapshot instead")
     add_root(made)
 
+
+def _repair(parts: Any) -> None:
     made = add(
         parts,
         "repair",
@@ -133,6 +152,8 @@ def register(commands: Any) -> None:
     add_id(made, "session", many=True)
     add_root(made)
 
+
+def _prune(commands: Any) -> None:
     made = add(
         commands,
         "prune",

@@ -30,7 +30,11 @@ def register(commands: Any) -> None:
     """Add the commands to a parser."""
     snapshots = add(commands, "snapshots", None, "Saved states of sessions: variables and files.")
     parts = snapshots.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (_list, _create, _show, _restore, _delete, _export, _import, _gc, _verify, _prune):
+        command(parts)
 
+
+def _list(parts: Any) -> None:
     made = add(
         parts,
         "list",
@@ -45,6 +49,8 @@ def register(commands: Any) -> None:
     )
     add_root(made)
 
+
+def _create(parts: Any) -> None:
     made = add(
         parts,
         "create",
@@ -58,6 +64,8 @@ def register(commands: Any) -> None:
     made.add_argument("--label", default="", metavar="TEXT", help="what to call it")
     add_root(made)
 
+
+def _show(parts: Any) -> None:
     made = add(
         parts,
         "show",
@@ -69,6 +77,8 @@ def register(commands: Any) -> None:
     add_id(made, "snapshot")
     add_root(made)
 
+
+def _restore(parts: Any) -> None:
     made = add(
         parts,
         "restore",
@@ -81,6 +91,8 @@ def register(commands: Any) -> None:
     add_id(made, "snapshot")
     add_root(made)
 
+
+def _delete(parts: Any) -> None:
     made = add(
         parts,
         "delete",
@@ -95,6 +107,8 @@ def register(commands: Any) -> None:
     add_consent(made)
     add_root(made)
 
+
+def _export(parts: Any) -> None:
     made = add(
         parts,
         "export",
@@ -108,6 +122,8 @@ def register(commands: Any) -> None:
     add_target(made, "SNAPSHOT.snapshot")
     add_root(made)
 
+
+def _import(parts: Any) -> None:
     made = add(
         parts,
         "import",
@@ -119,6 +135,8 @@ def register(commands: Any) -> None:
     made.add_argument("file", metavar="FILE", help="a file written by `snapshots export`")
     add_root(made)
 
+
+def _gc(parts: Any) -> None:
     made = add(
         parts,
         "gc",
@@ -137,6 +155,8 @@ def register(commands: Any) -> None:
     )
     add_root(made)
 
+
+def _verify(parts: Any) -> None:
     made = add(
         parts,
         "verify",
@@ -149,6 +169,8 @@ def register(commands: Any) -> None:
     )
     add_root(made)
 
+
+def _prune(parts: Any) -> None:
     made = add(
         parts,
         "prune",

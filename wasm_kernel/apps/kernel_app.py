@@ -88,8 +88,9 @@ def main(
     heap.keep_little()
     defer("ipykernel", "jupyter_client", "IPython")
     try:
-        connection_file, channels, connection = _connect(arguments)
-        starter.bound()
+        connection_file, channels, connection = _connect(arguments, starter)
+        if channels is not None:
+            starter.bound(channels.ports)
         app = WasmKernelApp()
         if len(arguments) == 2 and channels is not None:  # -f FILE, as Jupyter starts it: nothing to parse
             app.load_config_file()
@@ -105,6 +106,7 @@ def main(
             return 0
         if channels is None:  # no -f: clients find the kernel by its connection file
             connection_file, channels, connection = _connect_anew(app.connection_file)
+            starter.bound(channels.ports)
         if aside is not None:
             later = threading.Timer(_SETTLED, aside)
             later.daemon = True
@@ -115,14 +117,14 @@ def main(
         return 2
 
 
-def _connect(arguments: list[str]) -> tuple[Path, Channels | None, dict[str, Any]]:
+def _connect(arguments: list[str], starter: Starter) -> tuple[Path, Channels | None, dict[str, Any]]:
     """The sockets that ``-f FILE`` names, before anything else is imported."""
     for option in ("-f", "--f"):
         if option in arguments[:-1]:
             path = Path(arguments[arguments.index(option) + 1])
             if path.exists():
                 connection = read_connection_file(path)
-                return path, Channels(connection), connection
+                return path, Channels(connection, others=starter.learns_ports), connection
     return Path(), None, {}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
+import socket
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
@@ -79,14 +81,24 @@ async def _serve(options: argparse.Namespace, policy: ExecutionPolicy, data: Pat
     own = Path(options.workspace_root) if options.workspace_root else default_root(None).with_name(_FOLDER)
     root = ruled or own
     root.mkdir(parents=True, exist_ok=True)
-    sessions = AgentSessions(root, policy, data=data, most_open=options.sessions)
+    notebooks = ruled is None  # where all sessions are in one folder, nobody chose it for agents
+    sessions = AgentSessions(root, policy, data=data, most_open=options.sessions, notebooks=notebooks)
     if options.http is None:
         await serve_stdio(sessions)
         return
     token = new_token() if options.token_file is None else _token(Path(options.token_file), new_token())
+    listener = _listening(options.http)
     said = f" with the token in {options.token_file}" if options.token_file else f"\ntoken: {token}"
     print(f"Serving on http://127.0.0.1:{options.http}/mcp{said}", file=sys.stderr, flush=True)
-    await serve_http(sessions, options.http, token)
+    await serve_http(sessions, listener, token)
+
+
+def _listening(port: int) -> socket.socket:
+    """This machine's loopback address, before anything is said of it."""
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError as e:
+        raise ConfigurationError(f"--http is {port}; nothing can be served there: {e.strerror}") from None
 
 
 def _folder(name: str) -> Path:
@@ -103,7 +115,10 @@ def _token(path: Path, fresh: str) -> str:
             file.write(fresh + "\n")
             return fresh
     except FileExistsError:
-        found = path.read_text().strip()
-    if len(found) < 16 or not found.isascii():
-        raise ConfigurationError(f"--token-file {path}: a token has at least 16 characters; this has {len(found)}")
+        found = path.read_bytes().strip().decode("ascii", "replace")
+    if not re.fullmatch(r"[!-~]{16,}", found):
+        raise ConfigurationError(
+            f"--token-file {path}: a token is one line of at least 16 letters, digits or signs without spaces; "
+            "remove the file, and one is made"
+        )
     return found

@@ -56,7 +56,7 @@ _WITHOUT_AGE = ("no_metadata", "corrupted_metadata", "foreign_metadata")
 
 def delete_command(options: argparse.Namespace) -> int:
     """Delete sessions by their ids."""
-    root = root_of(options)
+    root = _root(options)
     check_consent(options)
     store = _store(root, options)
     found, in_store = survey(root, named=True), None
@@ -81,6 +81,14 @@ def delete_command(options: argparse.Namespace) -> int:
     if not wanted:
         return NOTHING
     return FAILED if result.errors or result.live_sessions or result.changed_sessions else DONE
+
+
+def _root(options: argparse.Namespace) -> Path:
+    """The workspace root. A machine that has none yet can look after a store all the same."""
+    root = root_of(options, make=True)
+    if not root.exists() and _store(root, options) is not None:
+        root.mkdir(parents=True, exist_ok=True)
+    return root_of(options)
 
 
 def _store(root: Path, options: argparse.Namespace) -> Objects | None:
@@ -140,7 +148,7 @@ def _plan_deletion(
 def prune_command(options: argparse.Namespace) -> int:
     """Delete sessions by a policy."""
     check_consent(options)
-    root = root_of(options)
+    root = _root(options)
     policy = _policy(root, options)
     if not policy.is_bounded:
         complain(

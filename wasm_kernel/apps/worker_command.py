@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from wasm_kernel.apps.cli_parser import DONE, add
-from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.errors import ClusterError, ConfigurationError
 from wasm_kernel.model import cluster_addresses
 
 _PRELOAD = "wasm_kernel.host.cluster.preload"
@@ -27,7 +27,8 @@ def register(commands: Any) -> None:
         "wasm-kernel worker tls://scheduler:8786 --nthreads 8 --tls-ca-file ca.pem",
     )
     worker.add_argument("address", metavar="ADDRESS", help="of the scheduler: tcp://HOST:8786 or tls://HOST:8786")
-    worker.add_argument("options", metavar="OPTION", nargs=argparse.REMAINDER, help="options of `dask worker`")
+    more = worker.add_argument("options", metavar="OPTION", nargs=argparse.REMAINDER, help="options of `dask worker`")
+    more.required = False  # else argparse names it among what is missing
 
 
 def worker_command(options: argparse.Namespace) -> int:
@@ -45,4 +46,7 @@ def worker_command(options: argparse.Namespace) -> int:
         main.main(args=arguments, prog_name="wasm-kernel worker", standalone_mode=True)
     except SystemExit as e:
         return e.code if isinstance(e.code, int) else int(bool(e.code))
+    except (RuntimeError, OSError) as e:
+        why = e.__cause__ or e  # Dask's own says no more than that something failed to start
+        raise ClusterError(f"the worker did not start: {why}; check that a scheduler listens at {address}") from e
     return DONE

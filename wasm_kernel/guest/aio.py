@@ -118,10 +118,11 @@ class _Selector(selectors.PollSelector):
             return []
         end = time.monotonic() + wait
         while True:  # connections and messages in turn
+            brought = workers.busy()  # a worker's result, taken meanwhile, is for the loop to look at
             found = super().select(min(_BETWEEN_LOOKS, max(0.0, end - time.monotonic())))
             now = time.monotonic()
             came = self.listens and now >= self._look_at and self._look(0.0)
-            if found or came or now >= end:
+            if found or came or brought or now >= end:
                 return found
 
     def _look(self, wait):

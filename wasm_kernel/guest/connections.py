@@ -6,7 +6,7 @@ import socket
 
 import _host
 
-from . import wire
+from . import door, wire
 
 READ, WRITE = 1, 2
 MOST_AT_ONCE = 1 << 18  # bytes that the host takes or gives in one go
@@ -21,7 +21,9 @@ def call(action, data=None, **arguments):
     frame = wire.encode_event(wire.Network(action, arguments, () if data is None else (data,)))
     try:
         answer = _host.call(frame)
-    except OSError:
+    except OSError as refused:
+        if refused is door.time_limit:
+            raise
         answer = b""
     kind, content = answer[:1], answer[1:]
     if kind == wire.ANSWER_TEXT:

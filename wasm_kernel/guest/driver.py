@@ -30,6 +30,8 @@ from . import (  # noqa: E402
 )
 
 _shell = None
+_working = False  # whether there is something to interrupt
+_early = None  # what is to be raised once there is
 
 
 # ---- life
@@ -70,12 +72,19 @@ class Stream(io.TextIOWrapper):
 
 
 def _on_interrupt(signum, frame):
+    global _early
     _tell(wire.InterruptSeen())
-    raise KeyboardInterrupt
+    if _working:
+        raise KeyboardInterrupt
+    _early = KeyboardInterrupt()
 
 
 def _on_time_limit(signum, frame):
-    raise TimeoutError("the time limit of this execution is over")
+    global _early
+    error = door.time_limit = TimeoutError("the time limit of this execution is over")
+    if _working:
+        raise error
+    _early = error
 
 
 def _tell(event):
@@ -93,7 +102,10 @@ def reseed(seed):
     numpy = shelf.find("numpy")
     if numpy is not None:
         numpy.random.seed(int.from_bytes(seed[:4], "little"))
-        # default_rng() and uuid4() draw from os.urandom each time
+        # default_rng() and uuid4() draw from os.urandom each time; sympy's numbers: `traces.py`
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is not None:
+        processes.current_process().authkey = os.urandom(32)
     import tempfile
 
     tempfile._name_sequence = None
@@ -306,7 +318,8 @@ _REQUESTS = {
 
 
 def turn():
-    """One request, one reply."""
+    """One request, one reply. An interrupt before its work begins waits until then; one after that is too late."""
+    global _working, _early
     request, buffers = wire.decode(_host.call(wire.encode_event(wire.NextRequest())))
     parents.begin(request)
     start = request.get("fresh")
@@ -315,13 +328,19 @@ def turn():
         os.environ.update(start["env"])
     elif "reseed" in request:
         reseed(bytes.fromhex(request["reseed"]))
+    door.time_limit = None
     workers.begin_turn(request.get("workers", 0))
     installed.use(request.get("packages", ""))
     next_steps.in_notebook, next_steps.memory_limit = bool(request.get("parent")), request.get("memory_limit", 0)
     next_steps.memory_most = request.get("memory_most", 0)
     try:
+        _working = True
+        if _early is not None:
+            raise _early
         reply = _REQUESTS[request["op"]](request, buffers)
+        _working = False
     except BaseException as error:
+        _working = False
         import traceback
 
         reply = {
@@ -340,3 +359,4 @@ def turn():
             if key in reply
         }
         _tell(wire.Reply({**small, "evalue": "the reply was too large", "traceback": []}))
+    _early = None

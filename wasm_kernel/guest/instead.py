@@ -10,10 +10,9 @@ COMPILED: dict[str, str] = {
         "scikit-learn is there",
     ),
     **dict.fromkeys(("xgboost", "lightgbm", "catboost", "onnxruntime", "gensim"), "scikit-learn is there"),
-    **dict.fromkeys(
-        ("psycopg2", "psycopg2-binary", "psycopg-binary", "mysqlclient", "duckdb", "asyncpg", "pymssql", "pyodbc"),
-        "sqlite3 is there",
-    ),
+    **dict.fromkeys(("psycopg2", "psycopg2-binary", "psycopg-binary", "asyncpg"), "`%pip install pg8000` can be used"),
+    "mysqlclient": "`%pip install pymysql` can be used",
+    **dict.fromkeys(("duckdb", "pymssql", "pyodbc", "pymongo"), "sqlite3 is there"),
     **dict.fromkeys(
         ("pyarrow", "fastparquet"), "in the sandbox pandas reads and writes CSV, JSON and Excel, but not Parquet"
     ),
@@ -36,7 +35,8 @@ COMPILED: dict[str, str] = {
 # These install, but do not work fully.
 BUT: dict[str, str] = {
     **dict.fromkeys(("requests", "httpx", "aiohttp", "urllib3", "openai", "boto3", "yfinance"), _BY_NAME),
-    **dict.fromkeys(("pymysql", "pg8000", "redis", "pymongo"), _BY_NAME),
+    **dict.fromkeys(("pymysql", "pg8000", "redis"), _BY_NAME),
+    "psycopg": "it needs a compiled library; `%pip install pg8000` can be used",
     "pydantic": "newer versions are compiled and cannot run here",
 }
 

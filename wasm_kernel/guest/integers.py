@@ -9,56 +9,61 @@ np.argsort(x) * 10**6.
 
 import functools
 import math
+import os
 import sys
+import types
 
-_ANYTHING, _TUPLES = -1, 0x7FFFFFFF
-# numpy's functions that return positions or counts. Bit k: item k of a tuple is one; _ANYTHING: so is what is no tuple.
+ANYTHING, TUPLES = -1, 0x7FFFFFFF
+# numpy's functions that return positions or counts. Bit k: item k of a tuple is one; ANYTHING: so is what is no tuple.
 _RETURNS = {
-    "argmax": _ANYTHING,
-    "argmin": _ANYTHING,
-    "argpartition": _ANYTHING,
-    "argsort": _ANYTHING,
-    "argwhere": _ANYTHING,
-    "count_nonzero": _ANYTHING,
-    "digitize": _ANYTHING,
-    "flatnonzero": _ANYTHING,
+    "argmax": ANYTHING,
+    "argmin": ANYTHING,
+    "argpartition": ANYTHING,
+    "argsort": ANYTHING,
+    "argwhere": ANYTHING,
+    "count_nonzero": ANYTHING,
+    "digitize": ANYTHING,
+    "flatnonzero": ANYTHING,
     "histogram": 0b1,
     "intersect1d": 0b110,
-    "lexsort": _ANYTHING,
-    "linalg.matrix_rank": _ANYTHING,
-    "nanargmax": _ANYTHING,
-    "nanargmin": _ANYTHING,
-    "nonzero": _ANYTHING,
-    "ravel_multi_index": _ANYTHING,
-    "searchsorted": _ANYTHING,
+    "lexsort": ANYTHING,
+    "linalg.matrix_rank": ANYTHING,
+    "nanargmax": ANYTHING,
+    "nanargmin": ANYTHING,
+    "nonzero": ANYTHING,
+    "ravel_multi_index": ANYTHING,
+    "searchsorted": ANYTHING,
     "unique": 0b1110,
     "unique_all": 0b1110,
     "unique_counts": 0b10,
     "unique_inverse": 0b10,
-    "unravel_index": _ANYTHING,
-    "where": _TUPLES,
+    "unravel_index": ANYTHING,
+    "where": TUPLES,
 }
 # Those of np.ma, also as methods, np.matrix and np.char.chararray, which are written in Python.
 _MASKED = ("argmax", "argmin", "argsort", "count", "nonzero")
 _PLACES_IN_TEXT = ("find", "rfind", "index", "rindex", "count")
 # Those of pandas' arrays, indexes and series, as methods.
 _PANDAS = {
-    "argsort": _ANYTHING,
+    "argsort": ANYTHING,
     "factorize": 0b1,
-    "get_indexer": _ANYTHING,
-    "get_indexer_for": _ANYTHING,
-    "get_indexer_non_unique": _ANYTHING,
-    "get_locs": _ANYTHING,
-    "indexer_at_time": _ANYTHING,
-    "indexer_between_time": _ANYTHING,
-    "searchsorted": _ANYTHING,
+    "get_indexer": ANYTHING,
+    "get_indexer_for": ANYTHING,
+    "get_indexer_non_unique": ANYTHING,
+    "get_locs": ANYTHING,
+    "indexer_at_time": ANYTHING,
+    "indexer_between_time": ANYTHING,
+    "searchsorted": ANYTHING,
     "sortlevel": 0b10,
 }
+# Those of indexes alone, which series have under the same names for something else.
+_INDEXES = {"asof_locs": ANYTHING, "join": 0b110, "reindex": 0b10, "sort_values": 0b10}
 
 
 def install(after_import):
     """Mend each module once it has been imported."""
     after_import("numpy._core._type_aliases", _names)
+    after_import("numpy._array_api_info", _default_types)
     after_import("numpy._core.strings", _strings)
     after_import("numpy", _positions)
     after_import("numpy.ma", _masked)
@@ -80,6 +85,20 @@ def _names(module):
             module.sctypeDict[name] = module.allTypes[wide]
 
 
+def _default_types(module):
+    """The array API's default integer, which numpy calls np.intp."""
+    from numpy import dtype
+
+    kind = module.__array_namespace_info__
+    real = kind.default_dtypes
+
+    @functools.wraps(real)
+    def default_dtypes(self, *, device=None):
+        return real(self, device=device) | {"integral": dtype("int64")}
+
+    kind.default_dtypes = default_dtypes
+
+
 def _positions(module):
     """Compiled code (`positions.wat`) looks these up whenever somebody calls one of the functions."""
     for path, which in _RETURNS.items():
@@ -88,25 +107,45 @@ def _positions(module):
             place = getattr(place, name)
         vars(place)["return"] = which
     for name in _PLACES_IN_TEXT:
-        wide = _for_people(getattr(module.strings, name))
+        wide = for_people(getattr(module.strings, name))
         setattr(module.strings, name, wide)
         setattr(module.char, name, wide)
-    _widen(module, "mask_indices")
-    _widen(module.char.chararray, *_PLACES_IN_TEXT, "argsort")
-    _widen(module.matrix, "argmax", "argmin")
+    widen(module, "mask_indices")
+    _ix(module)
+    widen(module.char.chararray, *_PLACES_IN_TEXT, "argsort")
+    widen(module.matrix, "argmax", "argmin")
+
+
+def _ix(module):
+    """Masks become positions, and other arrays stay what they are."""
+    real = module.ix_
+
+    @functools.wraps(real)
+    def ix_(*args):
+        __tracebackhide__ = True
+        found = real(*args)
+        if not _is_for_people(sys._getframe(1)):
+            return found
+        return tuple(
+            place if getattr(given, "dtype", None) == place.dtype else _wide(place)
+            for place, given in zip(found, args, strict=True)
+        )
+
+    module.ix_ = ix_
 
 
 def _masked(module):
     """np.ma counts in np.intp, and its functions find positions by methods, which are a library's calls."""
-    _widen(module, *_MASKED, "flatnotmasked_edges", "notmasked_edges")
-    _widen(module, "where", which=_TUPLES)
-    _widen(module, "unique", which=0b110)
-    _widen(module.MaskedArray, *_MASKED, "argpartition")
+    widen(module, *_MASKED, "flatnotmasked_edges", "notmasked_edges")
+    widen(module, "where", which=TUPLES)
+    widen(module, "unique", which=0b110)
+    widen(module.MaskedArray, *_MASKED, "argpartition")
 
 
-def _widen(place, *names, which=_ANYTHING):
+def widen(place, *names, which=ANYTHING):
+    """Let functions or methods of a place return int64 for np.intp to people's code; bits as above."""
     for name in names:
-        setattr(place, name, _for_people(getattr(place, name), which))
+        setattr(place, name, for_people(getattr(place, name), which))
 
 
 def _strings(module):
@@ -182,7 +221,16 @@ def _sample(generator, population, size, shuffle):
     return drawn[0] if size is None else array(drawn, dtype="int64").reshape(shape)
 
 
-def _for_people(function, which=_ANYTHING):
+def _call(function, arguments, keywords):
+    __tracebackhide__ = True
+    return function(*arguments, **keywords)
+
+
+# Calls a function as people's code would, which what has globals without a name is taken for. For executors and pools.
+call_for_people = types.FunctionType(_call.__code__, {})
+
+
+def for_people(function, which=ANYTHING):
     """The function, with int64 for np.intp in what people's code gets from it; bits as above."""
 
     @functools.wraps(function)
@@ -192,10 +240,22 @@ def _for_people(function, which=_ANYTHING):
         if not _is_for_people(sys._getframe(1)):
             return result
         if isinstance(result, tuple):
-            return tuple(_wide(item) if which >> k & 1 else item for k, item in enumerate(result))
+            items = [_wide(item) if which >> k & 1 else item for k, item in enumerate(result)]
+            return result._make(items) if hasattr(result, "_make") else tuple(items)
         return _wide(result) if which < 0 else result
 
+    call.__code__ = call.__code__.replace(co_filename=_unseen_file(function))
     return call
+
+
+def _unseen_file(function):
+    """Where a frame is to be, so that warnings name the line of whoever called the function.
+
+    Python does not count frames of a file with this name; pandas looks for the first frame that is not in its folder.
+    """
+    if str(function.__module__).startswith("pandas."):
+        return os.path.dirname(sys.modules["pandas"].__file__) + "/<integers>"
+    return "<importlib._bootstrap>"
 
 
 def _is_for_people(frame):
@@ -213,8 +273,11 @@ def _pandas(module):
     for kind in (module.Series, *_kinds(module.Index), *_kinds(module.api.extensions.ExtensionArray)):
         for name, which in _PANDAS.items():
             if name in vars(kind) or kind in (module.Series, module.Index) and hasattr(kind, name):
-                _widen(kind, name, which=which)
-    _widen(module, "factorize", "cut", "qcut", which=-(2**31) | 0b1)
+                widen(kind, name, which=which)
+    for kind in _kinds(module.Index):
+        for name in _INDEXES.keys() & vars(kind).keys():
+            widen(kind, name, which=_INDEXES[name])
+    widen(module, "factorize", "cut", "qcut", which=-(2**31) | 0b1)
     _take(module.core.generic.NDFrame)
 
 

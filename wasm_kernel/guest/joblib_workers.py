@@ -43,6 +43,7 @@ def install(module):
         supports_retrieve_callback = True
         uses_threads = True  # so that RandomForest and others, which prefer threads, get workers, too
         supports_sharedmem = False
+        supports_inner_max_num_threads = True  # there is one in each, whatever is asked for
         MIN_IDEAL_BATCH_DURATION, MAX_IDEAL_BATCH_DURATION = 0.02, 0.2  # handing over a batch takes half a millisecond
         _team = None
 
@@ -88,8 +89,15 @@ def install(module):
             if ensure_ready:
                 self.configure(n_jobs=self.parallel.n_jobs, parallel=self.parallel)
 
+    class ThreadingBackend(backends.ThreadingBackend):
+        """There is one thread, so what needs shared memory runs in line: without a pool, which would only cost time."""
+
+        def effective_n_jobs(self, n_jobs):
+            return min(1, super().effective_n_jobs(n_jobs))
+
     module.time = Time()
     module.register_parallel_backend("fork", ForkBackend, make_default=True)
     module.BACKENDS["loky"] = module.BACKENDS["multiprocessing"] = ForkBackend
+    module.BACKENDS["threading"] = ThreadingBackend
     module.DEFAULT_PROCESS_BACKEND = "fork"
     module.cpu_count = lambda only_physical_cores=False: max(1, workers.limit)

@@ -24,7 +24,7 @@ _NO_PACKAGES = "`%pip install NAME`: it installs pure-Python packages"
 _UPLOAD = "write urllib.request.urlretrieve(URL, FILE) after `%session allow HOST`, or upload it: `%session files`"
 # Modules of the standard library that need what a sandbox does not have.
 _SYSTEM = {
-    **dict.fromkeys(("_multiprocessing", "_posixshmem", "_posixsubprocess"), NO_PIPES),
+    **dict.fromkeys(("_multiprocessing", "_posixshmem", "_posixsubprocess", "_interpreters"), NO_PIPES),
     **dict.fromkeys(("fcntl", "resource", "pwd", "grp", "syslog"), "There is no operating system around the sandbox"),
     **dict.fromkeys(("termios", "_curses", "readline"), "The sandbox has no terminal; input() works"),
     **dict.fromkeys(("tkinter", "_tkinter"), "The sandbox has no windows; matplotlib and ipywidgets are there"),
@@ -78,6 +78,8 @@ def package(name):
 
 def _optional(error):
     """pandas and others say in words which package they miss."""
+    if re.search("InterpreterPoolExecutor|SharedMemory", str(error)):
+        return NO_PIPES
     found = re.search(r"tried using: '(\w+)'|`Import (\w+)` failed|[Mm]issing optional dependency '(\w+)'", str(error))
     name = next((group for group in found.groups() if group), "") if found else ""
     return package({"pytables": "tables"}.get(name, name)) if name else ""
@@ -122,6 +124,9 @@ def _system(error):
 _SYSTEM_TEXTS = {
     "no processes in the WebAssembly sandbox": NO_PIPES,
     "wasi does not support processes": NO_PIPES,
+    "mmap is unavailable": "The sandbox cannot map files or memory. Read the file as a whole; workers of pools have "
+    "the notebook's variables, and hand results back",
+    "the sandbox has no pairs of sockets": NO_PIPES,
     "coder jpeg not available": "The sandbox's Pillow has no JPEG; convert pictures to PNG before you bring them in",
     "ctypes is unavailable": "Compiled libraries cannot be loaded in the sandbox",
 }

@@ -6,11 +6,17 @@ import weakref
 from functools import partial
 
 from . import worker_calls, workers
+from .integers import call_for_people
 
 
 def executor(module):
     """Replace `concurrent.futures.process.ProcessPoolExecutor`."""
     base = module._base
+
+    def _process_chunk(fn, chunk):
+        return [call_for_people(fn, args, {}) for args in chunk]
+
+    _put(module, _process_chunk)
 
     class Future(base.Future):
         """A call of a pool. Looking at it takes what workers have brought meanwhile."""
@@ -18,9 +24,13 @@ def executor(module):
         _call = _team = None
 
         def cancel(self):
-            if not self.done() and self._call is not None and not self._team.cancel(self._call):
+            if not super().done() and self._call is not None and not self._team.cancel(self._call):
                 return False
-            return super().cancel()
+            if not super().cancel():
+                return False
+            if self._state == base.CANCELLED:  # nobody else will tell `wait` and `as_completed`
+                self.set_running_or_notify_cancel()
+            return True
 
         def done(self):
             if not super().done():
@@ -28,7 +38,7 @@ def executor(module):
             return super().done()
 
         def running(self):
-            return not self.done() and any(call is self._call for call in self._team.sent.values())
+            return not self.done() and self._team.runs(self._call)
 
         def calls(self, team, function, arguments, keywords):
             """Its one call, for its team; none if it was cancelled before somebody asked."""
@@ -111,6 +121,17 @@ def executor(module):
 
 def pool(module):
     """Replace `multiprocessing.pool.Pool` and `ThreadPool`: what drives them, not what they offer."""
+
+    def mapstar(args):
+        function, values = args
+        return [call_for_people(function, (value,), {}) for value in values]
+
+    def starmapstar(args):
+        function, values = args
+        return [call_for_people(function, value, {}) for value in values]
+
+    _put(module, mapstar)
+    _put(module, starmapstar)
 
     class Tasks:
         """Where the pool's methods put what a thread would hand to processes."""
@@ -199,7 +220,12 @@ def pool(module):
     _put(module, ThreadPool)
 
 
+def context(module):
+    """Have `multiprocessing.get_context("forkserver")`, the default of other systems, as well as the other two."""
+    module.ForkServerContext._check_available = lambda self: None
+
+
 def _put(module, replacement):
-    """Have a class be what its name stands for in a module, and look like it."""
+    """Have a class or a function be what its name stands for in a module, and look like it."""
     replacement.__module__, replacement.__qualname__ = module.__name__, replacement.__name__
     setattr(module, replacement.__name__, replacement)

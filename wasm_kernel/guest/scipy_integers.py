@@ -3,19 +3,90 @@
 See `integers.py`.
 """
 
-from .integers import fitting
+from .integers import ANYTHING, TUPLES, fitting, for_people, widen
+
+_ARRAY_OR_SECOND = -(2**31) | 0b10
+# Functions and methods that return positions, labels or counts as np.intp, with the bits of `integers.py`. What objects
+# keep (labels_, tree_) stays as it is, and so does what is neither an array nor in a tuple.
+_RETURNS = {
+    "scipy.linalg._decomp_ldl": {"ldl": 0b100},
+    "scipy.ndimage._measurements": {"histogram": ANYTHING},
+    "scipy.signal._peak_finding": {
+        "argrelextrema": TUPLES,
+        "argrelmax": TUPLES,
+        "argrelmin": TUPLES,
+        "find_peaks": 0b1,
+        "peak_prominences": 0b110,
+    },
+    "scipy.spatial._kdtree": {
+        "KDTree.count_neighbors": ANYTHING,
+        "KDTree.query": 0b10,
+        "KDTree.query_ball_point": ANYTHING,
+        "KDTree.query_pairs": ANYTHING,
+    },
+    "scipy.stats._binned_statistic": {
+        "binned_statistic": 0b100,
+        "binned_statistic_2d": 0b1000,
+        "binned_statistic_dd": 0b100,
+    },
+    "scipy.stats._mstats_basic": {"describe": 0b1},
+    "sklearn.base": {"OutlierMixin.fit_predict": ANYTHING},
+    "sklearn.cluster._affinity_propagation": {
+        "AffinityPropagation.fit_predict": ANYTHING,
+        "AffinityPropagation.predict": ANYTHING,
+        "affinity_propagation": 0b11,
+    },
+    "sklearn.cluster._agglomerative": {"AgglomerativeClustering.fit_predict": ANYTHING, "ward_tree": 0b1},
+    "sklearn.cluster._birch": {"Birch.fit_predict": ANYTHING, "Birch.predict": ANYTHING},
+    "sklearn.cluster._dbscan": {"DBSCAN.fit_predict": ANYTHING, "dbscan": 0b11},
+    "sklearn.cluster._hdbscan.hdbscan": {"HDBSCAN.fit_predict": ANYTHING},
+    "sklearn.cluster._mean_shift": {
+        "MeanShift.fit_predict": ANYTHING,
+        "MeanShift.predict": ANYTHING,
+        "mean_shift": 0b10,
+    },
+    "sklearn.datasets._samples_generator": {"make_circles": 0b10, "make_moons": 0b10},
+    "sklearn.feature_selection._base": {"SelectorMixin.get_support": ANYTHING},
+    "sklearn.metrics.pairwise": {"pairwise_distances_argmin": ANYTHING, "pairwise_distances_argmin_min": 0b1},
+    "sklearn.mixture._base": {"BaseMixture.fit_predict": ANYTHING, "BaseMixture.predict": ANYTHING},
+    "sklearn.neighbors._base": {"KNeighborsMixin.kneighbors": _ARRAY_OR_SECOND},
+    "sklearn.preprocessing._label": {"LabelEncoder.fit_transform": ANYTHING, "LabelEncoder.transform": ANYTHING},
+    "sklearn.svm._classes": {"OneClassSVM.predict": ANYTHING},
+    "sklearn.tree._classes": {"BaseDecisionTree.apply": ANYTHING},
+    "sklearn.utils.random": {"sample_without_replacement": ANYTHING},
+}
 
 
 def install(after_import):
     """Mend each module once it has been imported."""
+    for name in _RETURNS:
+        after_import(name, _widen_all)
+    for name in ("_decomp_qz", "_decomp_schur", "_matfuncs"):
+        after_import(f"scipy.linalg.{name}", _precision)
     after_import("scipy.ndimage._interpolation", _coordinates)
     after_import("scipy.ndimage._measurements", _values)
     after_import("scipy.signal._peak_finding", _peaks)
+    after_import("scipy.signal._signaltools", _median)
     after_import("scipy.sparse._lil", _lists_of_lists)
-    after_import("scipy.spatial", _pairs_of_trees)
+    after_import("scipy.spatial", _trees)
     after_import("scipy.special._ufuncs", _special)
-    after_import("sklearn.neighbors._kd_tree", _pairs_of_points)
-    after_import("sklearn.neighbors._ball_tree", _pairs_of_points)
+    after_import("sklearn.neighbors._kd_tree", _neighbors)
+    after_import("sklearn.neighbors._ball_tree", _neighbors)
+
+
+def _widen_all(module):
+    for path, which in _RETURNS[module.__name__].items():
+        kind, _, name = path.rpartition(".")
+        widen(getattr(module, kind) if kind else module, name, which=which)
+
+
+def _precision(module):
+    """Integers are worth double precision, but these know C's `long` (l) only."""
+    for name in ("_array_kind", "_array_precision"):
+        table = getattr(module, name, {})
+        if "l" in table:
+            table["q"] = table["l"]
+    getattr(module, "_double_precision", []).append("q")
 
 
 def _lists_of_lists(module):
@@ -90,6 +161,17 @@ def _peaks(module):
     module._arg_peaks_as_expected, module._peak_widths = peaks_as_expected, peak_widths
 
 
+def _median(module):
+    """The size of a window is taken as positions are."""
+    compiled = module._sigtools
+    real = compiled._medfilt2d
+
+    def medfilt2d(image, size):
+        return real(image, fitting(size))
+
+    compiled._medfilt2d = medfilt2d
+
+
 class _IntegerOrders:
     """A ufunc with loops for C's `long`: orders that are int64 are cast to it.
 
@@ -138,6 +220,24 @@ def _special(module):
 _MOST = 2**31 - 1  # what np.intp holds
 
 
+def _trees(module):
+    _pairs_of_trees(module)
+    returns = _RETURNS["scipy.spatial._kdtree"]
+    _widen_methods(module.cKDTree, {path.rpartition(".")[2]: which for path, which in returns.items()})
+    _pickled_trees(module)
+
+
+def _neighbors(module):
+    _pairs_of_points(module)
+    _pickled_neighbors(module)
+    for kind in _trees_in(module):
+        _widen_methods(kind, {"query": _ARRAY_OR_SECOND, "query_radius": ANYTHING, "two_point_correlation": ANYTHING})
+
+
+def _trees_in(module):
+    return [kind for kind in vars(module).values() if isinstance(kind, type) and "query_radius" in vars(kind)]
+
+
 def _pairs_of_trees(module):
     """Pairs are counted in np.intp, and would wrap: where that could be, a part of the points is counted at a time."""
     import functools
@@ -170,9 +270,39 @@ def _pairs_of_points(module):
 
         return two_point_correlation
 
-    for kind in list(vars(module).values()):
-        if isinstance(kind, type) and "two_point_correlation" in vars(kind):
-            _set_methods(kind, two_point_correlation=mended(kind.two_point_correlation))
+    for kind in _trees_in(module):
+        _set_methods(kind, two_point_correlation=mended(kind.two_point_correlation))
+
+
+def _pickled_trees(module):
+    """A tree from a 64-bit machine holds its memory there, with 64 bits to a position: its data is sorted in anew."""
+    real = module.cKDTree.__setstate__
+
+    def set_state(self, state):
+        data, leafsize, positions, boxsize = state[1], state[4], state[7], state[8]
+        if positions.dtype == "int64":
+            state = module.cKDTree(data, leafsize, boxsize=boxsize).__getstate__()
+        real(self, state)
+
+    _set_methods(module.cKDTree, __setstate__=set_state)
+
+
+def _pickled_neighbors(module):
+    """Likewise, but here the nodes are an array, whose positions are cast."""
+    import numpy as np
+
+    def mended(real):
+        def set_state(self, state):
+            data, positions, nodes, *rest = state
+            if positions.dtype == "int64":
+                fields = [(name, np.intp if nodes.dtype[name] == "int64" else "f8") for name in nodes.dtype.names]
+                nodes = nodes.astype(np.dtype(fields, align=True))
+            real(self, (data, fitting(positions), nodes, *rest))
+
+        return set_state
+
+    for kind in _trees_in(module):
+        _set_methods(kind, __setstate__=mended(kind.__setstate__))
 
 
 def _parts(count, others):
@@ -186,6 +316,13 @@ def _total(counts):
 
     total = sum(asarray(count, "int64") for count in counts)
     return total if total.ndim else int(total)
+
+
+def _widen_methods(kind, returns):
+    for name, which in returns.items():
+        method = for_people(getattr(kind, name), which)
+        method.__annotate__ = None  # joblib pickles it with the method; the compiled one's cannot be found by its name
+        _set_methods(kind, **{name: method})
 
 
 def _set_methods(kind, **methods):

@@ -4,16 +4,20 @@ IPython itself imports and runs without any of this. Each shim is for what peopl
 the module it mends is first imported, or at once if it already is.
 """
 
+import functools
 import os
 import sys
 import time
+import types
 
 from . import (
+    door,
     function_sources,
     integers,
     joblib_workers,
     plots,
     process_pools,
+    quick_estimators,
     quick_tracebacks,
     scipy_integers,
     worker_seeds,
@@ -52,6 +56,7 @@ def install():
     _empty_paths()
     _chdir()
     _locks()
+    _sleep()
     sys.meta_path.insert(0, _SslFinder)
     integers.install(after_import)
     scipy_integers.install(after_import)
@@ -62,11 +67,16 @@ def install():
     after_import("pygments.formatters.terminal256", quick_tracebacks.terminal256)
     after_import("queue", lambda m: setattr(m, "SimpleQueue", m._PySimpleQueue))  # the C one blocks on a C lock
     after_import("concurrent.futures.thread", _executor)
+    after_import("scipy.spatial._ckdtree", _tree_threads)
+    after_import("scipy.stats._qmc", _quasi_random_threads)
     after_import("concurrent.futures.process", process_pools.executor)
     after_import("multiprocessing.pool", process_pools.pool)
+    after_import("multiprocessing.context", process_pools.context)
     after_import("joblib.parallel", joblib_workers.install)
     after_import("joblib", lambda m: setattr(m, "cpu_count", m.parallel.cpu_count))
+    after_import("sklearn.base", quick_estimators.base)
     after_import("tqdm.std", _tqdm)
+    after_import("mpmath.math2", lambda m: setattr(m, "NAN", float("nan")))  # INF - INF is -nan, but not on every CPU
     after_import("rich.live", _rich_live)
     after_import("rich.progress", _rich_progress)
     after_import("plotly.io._renderers", plots.plotly)
@@ -83,17 +93,17 @@ class _AfterFinder:
     def find_spec(name, path=None, target=None):
         if name not in _waiting:
             return None
-        mend = _waiting.pop(name)
+        mends = _waiting.pop(name)
         for finder in sys.meta_path:
             if finder is not _AfterFinder and (spec := finder.find_spec(name, path, target)) is not None:
-                spec.loader = _MendingLoader(spec.loader, mend)
+                spec.loader = _MendingLoader(spec.loader, mends)
                 return spec
         return None
 
 
 class _MendingLoader:
-    def __init__(self, loader, mend):
-        self._loader, self._mend = loader, mend
+    def __init__(self, loader, mends):
+        self._loader, self._mends = loader, mends
 
     def create_module(self, spec):
         return self._loader.create_module(spec)
@@ -101,7 +111,8 @@ class _MendingLoader:
     def exec_module(self, module):
         module.__loader__ = module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        self._mend(module)
+        for mend in self._mends:
+            mend(module)
 
     def __getattr__(self, name):
         return getattr(self._loader, name)
@@ -112,7 +123,7 @@ def after_import(name, mend):
     if name in sys.modules:
         mend(sys.modules[name])
         return
-    _waiting[name] = mend
+    _waiting.setdefault(name, []).append(mend)
     if _AfterFinder not in sys.meta_path:
         sys.meta_path.insert(0, _AfterFinder)
 
@@ -250,6 +261,22 @@ def _locks():
         raise RuntimeError(NO_THREAD)
 
     threading.Thread.start = start
+    threading.get_native_id = _thread.get_ident  # as on Linux; scipy.fft.set_backend asks for it
+
+
+def _sleep():
+    original = time.sleep
+
+    def sleep(seconds, /):
+        """Delay execution for a given number of seconds. What workers bring meanwhile is delivered."""
+        if workers.busy() and isinstance(seconds, (int, float)) and seconds > 0:
+            end = time.monotonic() + seconds
+            workers.wait_for(lambda: False, seconds)
+            seconds = max(0.0, end - time.monotonic())
+        original(seconds)
+
+    sleep.__module__, sleep.__qualname__ = "time", "sleep"
+    time.sleep = sleep
 
 
 def _executor(module):
@@ -257,14 +284,38 @@ def _executor(module):
         future = module._base.Future()
         future.set_running_or_notify_cancel()
         try:
-            future.set_result(fn(*args, **kwargs))
+            future.set_result(integers.call_for_people(fn, args, kwargs))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as e:
+            if e is door.time_limit:
+                raise
             future.set_exception(e)
         return future
 
     module.ThreadPoolExecutor.submit = submit
+
+
+def _tree_threads(module):
+    class Thread:
+        """What KDTree.query(workers=2) begins, for a part of the points each: done when it begins."""
+
+        def __init__(self, target, args=(), kwargs=None):
+            self._call = functools.partial(target, *args, **kwargs or {})
+
+        def start(self):
+            self._call()
+
+        def join(self):
+            pass
+
+    module.threading = types.SimpleNamespace(Thread=Thread)
+
+
+def _quasi_random_threads(module):
+    """Its threads are C++'s, and where they cannot begin, some functions return numbers that nobody has calculated."""
+    real = module._validate_workers
+    module._validate_workers = lambda workers=1: min(real(workers), 1)
 
 
 def _tqdm(module):

@@ -6,12 +6,12 @@ of one's own have no effect. A socket that is wrapped stays a socket of the host
 (`sockets.TLS_MARK`), and after that hands plain bytes through.
 """
 
-import enum
 import json
 import socket
 import types
 
-from . import sockets
+from . import sockets, tls_names
+from .tls_names import Purpose, TLSVersion, VerifyMode
 
 
 class SSLError(OSError):
@@ -44,18 +44,6 @@ class SSLCertVerificationError(SSLError, ValueError):
     """The host does not trust the other end."""
 
     verify_code, verify_message = 0, ""
-
-
-class Purpose(enum.Enum):
-    SERVER_AUTH, CLIENT_AUTH = "1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.2"
-
-
-class TLSVersion(enum.IntEnum):
-    MINIMUM_SUPPORTED, SSLv3, TLSv1, TLSv1_1, TLSv1_2, TLSv1_3, MAXIMUM_SUPPORTED = -2, 768, 769, 770, 771, 772, -1
-
-
-class VerifyMode(enum.IntEnum):
-    CERT_NONE, CERT_OPTIONAL, CERT_REQUIRED = range(3)
 
 
 class SSLContext:
@@ -370,7 +358,7 @@ def module():
     made = types.ModuleType("ssl", "TLS of the sandbox's host, which checks certificates itself.")
     public = (
         *(SSLError, SSLZeroReturnError, SSLWantReadError, SSLWantWriteError, SSLSyscallError, SSLEOFError),
-        *(SSLCertVerificationError, Purpose, TLSVersion, VerifyMode, SSLContext, SSLSocket, SSLObject, MemoryBIO),
+        *(SSLCertVerificationError, SSLContext, SSLSocket, SSLObject, MemoryBIO, *tls_names.CLASSES),
         *(create_default_context, get_server_certificate, DER_cert_to_PEM_cert, PEM_cert_to_DER_cert),
         cert_time_to_seconds,
     )
@@ -384,14 +372,15 @@ def module():
     made.HAS_NPN = made.HAS_NEVER_CHECK_COMMON_NAME = False
     made.OPENSSL_VERSION, made.OPENSSL_VERSION_INFO = "OpenSSL 3.0.0 (of the sandbox's host)", (3, 0, 0, 0, 0)
     made.OPENSSL_VERSION_NUMBER, made.SOCK_STREAM = 0x30000000, socket.SOCK_STREAM
-    made.CERT_NONE, made.CERT_OPTIONAL, made.CERT_REQUIRED = VerifyMode
+    vars(made).update(tls_names.CONSTANTS)
+    made.socket_error = OSError
     made.PROTOCOL_TLS = made.PROTOCOL_SSLv23 = 2
     made.PROTOCOL_TLS_CLIENT, made.PROTOCOL_TLS_SERVER = 16, 17
     made.CHANNEL_BINDING_TYPES = []
     made.match_hostname = lambda *args: None
 
-    def constant(name):  # OP_*, VERIFY_*, ALERT_*
-        if name.isupper() or name.startswith(("PROTOCOL_", "OP_", "VERIFY_", "ALERT_")):
+    def constant(name):  # what is not in `tls_names`
+        if name.isupper() or name.startswith(("PROTOCOL_", "OP_", "VERIFY_", "ALERT_", "HAS_")):
             return 0
         raise AttributeError(f"module 'ssl' has no attribute {name!r}")
 

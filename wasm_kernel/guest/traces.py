@@ -45,7 +45,7 @@ class Traces:
     def hide(self, shell):
         """Put away what a fresh process would not have."""
         self._hide_figures(shell)
-        then = {"seaborn": self._without_colormaps()}
+        then = {"seaborn": self._without_colormaps(), "sympy": _sympy_numbers}
         for name in {name.partition(".")[0] for name in set(sys.modules) - self._known}:
             if name not in _STAY and name not in sys.stdlib_module_names and not name.startswith("_"):
                 shelf.put_away(name, self._filters.get(name, ()), self._environ.get(name), then.get(name))
@@ -83,6 +83,14 @@ class Traces:
         vars(shell).pop("_saved_rcParams", None)
         shell.configurables[:] = [c for c in shell.configurables if type(c).__name__ != "InlineBackend"]
         shelf.put_away(_INLINE, then=inline._enable_matplotlib_integration)
+
+
+def _sympy_numbers():
+    """Random numbers of its own, as after an import: every base memory holds the same."""
+    symbols, numbers = sys.modules["sympy.core.symbol"], sys.modules["sympy.core.random"]
+    for generator in (numbers.rng, numbers._assumptions_rng, symbols.Dummy._prng):
+        generator.seed()
+    symbols.Dummy._base_dummy_index = symbols.Dummy._prng.randint(10**6, 9 * 10**6)
 
 
 class _Watch:

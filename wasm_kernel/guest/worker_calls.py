@@ -7,11 +7,12 @@ import traceback
 import types
 import weakref
 
-from . import wire, worker_seeds
+from . import door, integers, wire, worker_seeds
 
 OK, RAISED, CANNOT_WORK = 1, 0, 2  # how a worker's result is marked
 _LARGE = 1 << 20  # bytes of an array that is not pickled, if workers have it
 _VERY_LARGE = 16 << 20  # bytes of one for which workers are forked anew
+_MOST_TEXT = 1 << 20  # characters of a traceback
 
 
 class Newer(Exception):
@@ -37,10 +38,12 @@ class Call:
     def run_here(self):
         """What comes of it without a worker."""
         try:
-            return True, self.function(*self.arguments, **self.keywords)
+            return True, integers.call_for_people(self.function, self.arguments, self.keywords)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
+            if error is door.time_limit:
+                raise
             return False, error
 
 
@@ -142,7 +145,7 @@ def run(data):
     try:
         worker_seeds.use(data[: worker_seeds.SIZE])
         function, arguments, keywords = pickle.loads(memoryview(data)[worker_seeds.SIZE :])
-        found = pickle.dumps(function(*arguments, **keywords), 5)
+        found = pickle.dumps(integers.call_for_people(function, arguments, keywords), 5)
         if len(found) > wire.MAX_RESULT_BYTES:
             raise ValueError(
                 f"the result of a call has {len(found):,} bytes when pickled; {wire.MAX_RESULT_BYTES:,} can be handed "
@@ -150,25 +153,38 @@ def run(data):
             )
         return OK, found
     except BaseException as error:
-        text = text_of(error)
-        try:
-            found = pickle.dumps((error, text), 5)
+        return RAISED, _raised(error)
+
+
+def _raised(error):
+    """An exception and where it was raised, pickled; what it says, if it cannot be handed back itself."""
+    text = text_of(error)[-_MOST_TEXT:]
+    try:
+        found = pickle.dumps((error, text), 5)
+        if len(found) <= wire.MAX_RESULT_BYTES:
             pickle.loads(found)
-        except Exception:
-            found = pickle.dumps((RuntimeError(f"{type(error).__name__}: {error}"), text), 5)
-        return RAISED, found
+            return found
+    except BaseException:  # whatever its own code does
+        pass
+    said = "".join(traceback.format_exception_only(error)).strip()
+    return pickle.dumps((RuntimeError(said[:_MOST_TEXT]), text), 5)
 
 
 def result(status, data):
-    """What a worker handed in, unpickled: whether the call returned, and what it returned or raised."""
+    """What a worker handed in, unpickled: whether the call returned, and what it returned or raised.
+
+    A worker can hand in anything: what cannot be read is an error of its call.
+    """
     try:
         value = pickle.loads(data)
-    except Exception as error:
-        return False, error
-    if status == OK:
-        return True, value
-    error, text = value
-    error.__cause__ = RemoteTraceback(f'\n"""\n{text}"""')
+        if status == OK:
+            return True, value
+        error, text = value
+        error.__cause__ = RemoteTraceback(f'\n"""\n{text}"""')
+    except (Exception, SystemExit) as unreadable:
+        if unreadable is door.time_limit:
+            raise
+        return False, unreadable
     return False, error
 
 

@@ -16,7 +16,6 @@ import collections
 import itertools
 import json
 import os
-import pickle
 import sys
 import time
 
@@ -103,6 +102,8 @@ class Team:
             number = next(self._tasks)
             _host.call(wire.encode_event(wire.SubmitTask(self.number, self._era, number, (data,))))
         except Exception as error:
+            if error is door.time_limit:
+                raise
             call.deliver(False, error)
             return
         call.size = len(data)
@@ -138,6 +139,10 @@ class Team:
             place = self._places[which] = len(self.known)
             self.known.append(thing)
         return place
+
+    def runs(self, call):
+        """Whether a call is among the first that were sent: as many as there are workers for."""
+        return any(sent is call for sent in itertools.islice(self.sent.values(), self.live))
 
     def cancel(self, call):
         """Take a call back that no worker has yet; False if one has."""
@@ -180,11 +185,16 @@ class Team:
     def finished(self, number, status, data):
         """A worker has handed in a result."""
         if status == worker_calls.CANNOT_WORK:
-            self.lose(pickle.loads(data))
+            self.lose(data.decode("utf-8", "replace") or "a worker could not begin")
             return
         call = self._pop(number)
         if call is not None:
-            call.deliver(*worker_calls.result(status, data))
+            try:
+                found = worker_calls.result(status, data)
+            except BaseException as error:  # an interrupt: whoever waits for this call is not left waiting
+                call.deliver(False, error)
+                raise
+            call.deliver(*found)
 
     def ended(self, era, why):
         """A worker is gone."""
@@ -245,7 +255,7 @@ class Team:
                 self._setup(*self._arguments)
         except BaseException as error:
             text = f"the initializer raised {type(error).__name__}: {error}\n\n{worker_calls.text_of(error)}"
-            return worker_calls.CANNOT_WORK, pickle.dumps(text)
+            return worker_calls.CANNOT_WORK, text.encode("utf-8", "replace")
         return worker_calls.OK, b""
 
 
@@ -260,6 +270,7 @@ def _become_worker(number):
     aio.forget_loop()
     parent = os.getpid()
     os.getpid, os.getppid = lambda: parent + number, lambda: parent
+    sys.modules[os.name].getpid = os.getpid  # where pickle finds it
     process = sys.modules.get("multiprocessing.process")
     if process is not None:
         process._current_process._name = f"ForkPoolWorker-{number}"

@@ -23,9 +23,9 @@ _MAX_BYTES = 64 << 10
 _held: Rules | None = None
 
 
-def places() -> list[Path]:
-    """Where the file may be: the machine's, and the environment's."""
-    return [Path("/") / _NAME, Path(sys.prefix) / _NAME]
+def places() -> list[str]:
+    """Where the file may be: the machine's, and the environment's. Texts, because every cell looks there."""
+    return [f"/{_NAME}", f"{sys.prefix}/{_NAME}"]
 
 
 def hold() -> None:
@@ -39,23 +39,23 @@ def rules() -> Rules:
     """The rules in force; read at each use: two looks at the disk. `NotAllowed` when a file cannot be used."""
     if _held is not None:
         return _held
-    return combined(parse(text, str(path)) for path in places() if (text := _text(path)) is not None)
+    return combined(parse(text, path) for path in places() if (text := _text(path)) is not None)
 
 
-def _text(path: Path) -> str | None:
+def _text(path: str) -> str | None:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as e:
-        raise unusable(str(path), f"it cannot be read: {e.strerror}") from None
+        raise unusable(path, f"it cannot be read: {e.strerror}") from None
     try:
-        problem = _problem(path, os.fstat(handle))
+        problem = _problem(Path(path), os.fstat(handle))
         if problem:
-            raise unusable(str(path), problem)
+            raise unusable(path, problem)
         return os.read(handle, _MAX_BYTES).decode()
     except UnicodeDecodeError as e:
-        raise unusable(str(path), f"it is not UTF-8 text: {e.reason} at byte {e.start}") from None
+        raise unusable(path, f"it is not UTF-8 text: {e.reason} at byte {e.start}") from None
     finally:
         os.close(handle)
 

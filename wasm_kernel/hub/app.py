@@ -20,11 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
-from jupyterhub.services.auth import (  # type: ignore[import-untyped]
-    HubOAuth,
-    HubOAuthCallbackHandler,
-    HubOAuthenticated,
-)
+from jupyterhub.services.auth import HubOAuth, HubOAuthCallbackHandler  # type: ignore[import-untyped]
 from jupyterhub.utils import url_path_join  # type: ignore[import-untyped]
 from tornado import web
 from tornado.httpserver import HTTPServer
@@ -33,6 +29,7 @@ from traitlets.config import Application, Config
 
 from wasm_kernel.errors import ConfigurationError, WasmKernelError
 from wasm_kernel.hub.hubapi import GivenUsers, HubApi
+from wasm_kernel.hub.metrics_handler import MetricsHandler
 from wasm_kernel.hub.page import handlers as pages
 from wasm_kernel.hub.plan import Run
 from wasm_kernel.hub.policies import Policies
@@ -212,6 +209,11 @@ class WasmKernelHub(Application):
     def _workplace(self, directory: Directory) -> Workplace:
         if self.store and self.remote:
             raise ConfigurationError("store and remote are both set; choose where users' sessions are looked for")
+        if self.store.startswith(("file:", "local:")):
+            raise ConfigurationError(
+                f"store is {self.store!r}, a folder: users could put links there that lead into others' folders. Unset "
+                "it, and let the service look at users' homes"
+            )
         if self.store:
             return ObjectStores(self.store)
         if self.remote:
@@ -328,27 +330,6 @@ async def run_scheduled(service: Service, log: Any) -> None:
     for name, user in run.users.items():
         for what, text in user.errors.items():
             log.warning("user %r, %s: %s", name, what, text)
-
-
-class MetricsHandler(HubOAuthenticated, web.RequestHandler):  # type: ignore[misc]
-    """What Prometheus reads, with a token that has access to the service."""
-
-    def initialize(self, service: Service, is_open: bool) -> None:
-        """Called for each request."""
-        self._service, self._is_open = service, is_open
-
-    def get_login_url(self) -> str:
-        """Refuse: nobody logs in here."""
-        raise web.HTTPError(403, "send a token that has access to this service: Authorization: token …")
-
-    async def get(self) -> None:
-        """All metrics."""
-        if not self._is_open and self.current_user is None:
-            raise web.HTTPError(403, "send a token that has access to this service: Authorization: token …")
-        with contextlib.suppress(WasmKernelError):  # then the last known values are shown
-            await self._service.census()
-        self.set_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-        self.finish(self._service.metrics.text())
 
 
 def summary(run: Run) -> str:

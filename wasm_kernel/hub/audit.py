@@ -35,7 +35,7 @@ _MOST_OF_A_RUN = 500  # lines of a run that are shown
 
 
 @dataclass(frozen=True)
-class Entry:
+class AuditEntry:
     """One line."""
 
     time: str
@@ -56,11 +56,11 @@ class AuditedRun:
     """One run: its newest lines that match, oldest first, and how many there are."""
 
     run: str
-    entries: list[Entry]
+    entries: list[AuditEntry]
     count: int
 
     @property
-    def last(self) -> Entry:
+    def last(self) -> AuditEntry:
         """Its newest line."""
         return self.entries[-1]
 
@@ -74,7 +74,7 @@ class AuditedRun:
         """Whose sessions it was about."""
         return list(dict.fromkeys(entry.user for entry in self.entries if entry.user))
 
-    def with_result(self, *results: str) -> list[Entry]:
+    def with_result(self, *results: str) -> list[AuditEntry]:
         """The lines that ended so."""
         return [entry for entry in self.entries if entry.result in results]
 
@@ -96,7 +96,7 @@ class AuditLog:
     def __init__(self, path: Path, *, max_bytes: int = 4 << 20, keep: int = 9) -> None:
         self._path, self._max_bytes, self._keep = path, max_bytes, keep
 
-    def append(self, entries: Iterable[Entry]) -> None:
+    def append(self, entries: Iterable[AuditEntry]) -> None:
         """Write lines, all of them or none, and make them durable."""
         data = "".join(json.dumps(asdict(entry)) + "\n" for entry in entries).encode()
         if not data:
@@ -151,7 +151,7 @@ class AuditLog:
 
     def read(
         self, limit: int = 100, offset: int = 0, *, user: str = "", action: str = "", result: str = ""
-    ) -> tuple[list[Entry], int]:
+    ) -> tuple[list[AuditEntry], int]:
         """A page of the entries that match, newest first, and how many match in total."""
         found, count = [], 0
         for line in self._matching(user, action, result):
@@ -167,7 +167,7 @@ class AuditLog:
     ) -> tuple[list[AuditedRun], int]:
         """A page of the runs that have lines that match, newest first, and how many such runs there are."""
         counts: Counter[bytes] = Counter()
-        found: dict[bytes, list[Entry]] = {}
+        found: dict[bytes, list[AuditEntry]] = {}
         for line in self._matching(user, action, result):
             match = _RUN.search(line)
             run = match[1] if match is not None else b""
@@ -237,10 +237,10 @@ def _is_at(handle: int, path: Path) -> bool:
         return False
 
 
-def _parse(line: bytes) -> Entry | None:
+def _parse(line: bytes) -> AuditEntry | None:
     """A line that is complete and ours."""
     try:
-        entry = Entry(**json.loads(line))
+        entry = AuditEntry(**json.loads(line))
     except (ValueError, TypeError):
         return None
     return entry if all(isinstance(getattr(entry, name), str) for name in _TEXTS) else None

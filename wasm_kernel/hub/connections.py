@@ -24,7 +24,7 @@ MOST = 1000  # connections of a user that one run copies
 
 @dataclass(frozen=True)
 class ConnectionRow:
-    """A connection that ended, as a user's workspace tells it."""
+    """A connection that ended, or is open, as a user's workspace tells it."""
 
     session_id: str
     time: str

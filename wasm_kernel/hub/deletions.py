@@ -13,7 +13,7 @@ from typing import Any
 from wasm_kernel.hub.census import HubUser
 from wasm_kernel.hub.hubapi import HubUnavailable
 from wasm_kernel.hub.plan import UserPlan, UserResult
-from wasm_kernel.hub.policies import Rules
+from wasm_kernel.hub.policies import UserRules
 from wasm_kernel.hub.run_journal import Journal
 from wasm_kernel.hub.workplace import Directory, Workplace
 from wasm_kernel.hub.workspaces import checked_answers
@@ -129,7 +129,7 @@ def _listed(decisions: Sequence[Decision]) -> list[list[Any]]:
     return [[d.session_id, d.reason, d.size_bytes, d.stamp] for d in decisions]
 
 
-def _bounds(rules: Rules) -> dict[str, Any]:
+def _bounds(rules: UserRules) -> dict[str, Any]:
     return {name: getattr(rules.snapshots, name) for name in _SNAPSHOT_BOUNDS}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from wasm_kernel.hub.census import Census, HubUser, SessionRow, UserCensus
-from wasm_kernel.hub.policies import Rules
+from wasm_kernel.hub.policies import UserRules
 from wasm_kernel.model.records import is_uuid
 from wasm_kernel.model.retention import Decision, SessionFacts, plan
 
@@ -39,7 +39,7 @@ class UserPlan:
     """
 
     user: str
-    rules: Rules
+    rules: UserRules
     remove: tuple[Decision, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     live: tuple[str, ...] = ()
@@ -189,7 +189,7 @@ Due = Mapping[str, Mapping[str, datetime]]
 
 
 def plan_all(
-    census: Census, rules: Mapping[str, Rules], due: Due, now: datetime, obstacle: Callable[[HubUser], str]
+    census: Census, rules: Mapping[str, UserRules], due: Due, now: datetime, obstacle: Callable[[HubUser], str]
 ) -> HubPlan:
     """Decide for every user there are rules for; ``obstacle`` says for whom nothing may be done now, and why."""
     users = {}
@@ -200,7 +200,7 @@ def plan_all(
 
 
 def plan_user(
-    user: UserCensus, rules: Rules, due: Mapping[str, datetime], now: datetime, obstacle: str = ""
+    user: UserCensus, rules: UserRules, due: Mapping[str, datetime], now: datetime, obstacle: str = ""
 ) -> UserPlan:
     """Decide for one user; ``due`` says from when on the sessions the user was warned of may be deleted."""
     if user.problem or obstacle:

@@ -1,4 +1,4 @@
-"""What is kept for whom: settings as an administrator writes them, merged for each user into one `Rules` value.
+"""What is kept for whom: settings as an administrator writes them, merged for each user into one `UserRules` value.
 
 A policy is a dictionary; what is not in it is left to a less specific one:
 
@@ -32,7 +32,7 @@ from wasm_kernel.model.units import parse_duration, parse_size
 
 
 @dataclass(frozen=True)
-class Rules:
+class UserRules:
     """The rules for one user.
 
     Attributes:
@@ -150,7 +150,7 @@ class Policies:
         """Whether it matters which groups users are in."""
         return bool(self._groups)
 
-    def rules(self, user: HubUser) -> Rules:
+    def rules(self, user: HubUser) -> UserRules:
         """The rules for a user."""
         values, sources = dict(self._default), ["default"]
         groups = [name for name in sorted(set(user.groups)) if name in self._groups]
@@ -163,7 +163,7 @@ class Policies:
         return _rules(values, " + ".join(sources))
 
 
-def rules_from(settings: Settings, source: str = "given") -> Rules:
+def rules_from(settings: Settings, source: str = "given") -> UserRules:
     """The rules of one policy alone, to try it out."""
     return _rules(checked(settings, "policy"), source)
 
@@ -186,8 +186,8 @@ def _most_generous(policies: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _rules(values: dict[str, Any], source: str) -> Rules:
-    return Rules(
+def _rules(values: dict[str, Any], source: str) -> UserRules:
+    return UserRules(
         RetentionPolicy(
             max_age_hours=values.get("max_age"),
             max_sessions=values.get("max_sessions"),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from wasm_kernel.hub.audit import AuditLog, Entry
+from wasm_kernel.hub.audit import AuditEntry, AuditLog
 from wasm_kernel.hub.plan import Run, UserResult
 from wasm_kernel.hub.user_warnings import SessionWarning
 from wasm_kernel.model.records import format_time
@@ -50,7 +50,7 @@ class Journal:
     async def results(self, result: UserResult, reasons: Mapping[str, str]) -> None:
         """Note the result for each."""
 
-        def entry(session_id: str = "", how: str = "done", **more: Any) -> Entry:
+        def entry(session_id: str = "", how: str = "done", **more: Any) -> AuditEntry:
             reason = reasons.get(session_id, "")
             return self._entry(result.user, session_id=session_id, reason=reason, result=how, **more)
 
@@ -103,10 +103,10 @@ class Journal:
             await self._write([self._entry("", bytes=run.freed_bytes, result="finished", detail=detail)])
         return run
 
-    def _entry(self, user: str, **fields: Any) -> Entry:
-        return Entry(
+    def _entry(self, user: str, **fields: Any) -> AuditEntry:
+        return AuditEntry(
             format_time(datetime.now(UTC)), self._run.run_id, self._run.actor, self._run.action, user, **fields
         )
 
-    async def _write(self, entries: Iterable[Entry]) -> None:
+    async def _write(self, entries: Iterable[AuditEntry]) -> None:
         await asyncio.to_thread(self._audit.append, list(entries))

@@ -53,18 +53,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from wasm_kernel.errors import ConfigurationError
-from wasm_kernel.hub.audit import AuditedRun, AuditLog, Entry
+from wasm_kernel.hub.audit import AuditedRun, AuditEntry, AuditLog
 from wasm_kernel.hub.census import Census, HubUser, SnapshotRow, UserCensus, without_shared
 from wasm_kernel.hub.connections import ConnectionCopies
 from wasm_kernel.hub.deletions import Deletions
 from wasm_kernel.hub.hubapi import HubUnavailable
 from wasm_kernel.hub.metrics import Metrics
 from wasm_kernel.hub.plan import HubPlan, Run, UserPlan, UserResult, foreseen, kept, plan_all
-from wasm_kernel.hub.policies import Policies, Rules, Settings, rules_from
+from wasm_kernel.hub.policies import Policies, Settings, UserRules, rules_from
 from wasm_kernel.hub.progress import Progress, for_each
 from wasm_kernel.hub.run_journal import Journal
 from wasm_kernel.hub.snapshots import SnapshotCensus, Snapshots
-from wasm_kernel.hub.usage_history import History, Sample
+from wasm_kernel.hub.usage_history import Sample, UsageHistory
 from wasm_kernel.hub.user_warnings import SessionWarning, WarningBook, notices_of, warnings_for
 from wasm_kernel.hub.workplace import Directory, Workplace
 from wasm_kernel.hub.workspaces import checked_answers
@@ -104,7 +104,7 @@ class Service:
     def __init__(self, arrangement: Arrangement, workplace: Workplace, directory: Directory) -> None:
         self._how, self._workplace, self._directory = arrangement, workplace, directory
         self._audit = AuditLog(arrangement.state / "audit.jsonl")
-        self._history = History(arrangement.state / "history.sqlite")
+        self._history = UsageHistory(arrangement.state / "history.sqlite")
         self._book = WarningBook(arrangement.state / "warnings.json")
         self._connections = ConnectionCopies(arrangement.state / "connections.json", workplace)
         self._census: Census | None = None
@@ -179,7 +179,7 @@ class Service:
 
     def audit(
         self, limit: int = 100, offset: int = 0, *, user: str = "", action: str = "", result: str = ""
-    ) -> tuple[list[Entry], int]:
+    ) -> tuple[list[AuditEntry], int]:
         """A page of the audit log, newest first, and how many entries match in total."""
         return self._audit.read(limit, offset, user=user, action=action, result=result)
 
@@ -212,7 +212,7 @@ class Service:
         return await self._plan(census, self._rules(census, given, users), warned=given is None, progress=progress)
 
     async def _plan(
-        self, census: Census, rules: dict[str, Rules], *, warned: bool, progress: Progress | None = None
+        self, census: Census, rules: dict[str, UserRules], *, warned: bool, progress: Progress | None = None
     ) -> HubPlan:
         due = {name: {i: w.due for i, w in self._book.of(name).items()} for name in rules} if warned else {}
         made = plan_all(census, rules, due, _now(), self._workplace.obstacle)
@@ -229,7 +229,7 @@ class Service:
         planned = await self._for_each(list(made.users.values()), with_snapshots, progress)
         return replace(made, users={of_user.user: of_user for of_user in planned})
 
-    def _rules(self, census: Census, given: Rules | None, users: Collection[str] | None) -> dict[str, Rules]:
+    def _rules(self, census: Census, given: UserRules | None, users: Collection[str] | None) -> dict[str, UserRules]:
         chosen = census.users if users is None else census.checked(users)
         return {name: given or self.policies.rules(census.users[name].user) for name in chosen}
 
@@ -366,7 +366,7 @@ class Service:
 
     # ---- warning
 
-    async def _warn(self, census: Census, rules: Mapping[str, Rules], journal: Journal) -> None:
+    async def _warn(self, census: Census, rules: Mapping[str, UserRules], journal: Journal) -> None:
         """Warn users of what will be deleted. Who could not be told does not count as warned."""
         now = _now()
 

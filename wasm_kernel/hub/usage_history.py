@@ -26,7 +26,7 @@ class Sample:
     snapshot_bytes: int
 
 
-class History:
+class UsageHistory:
     """Samples on disk. A damaged file is started afresh: it is only for a chart."""
 
     def __init__(self, path: Path) -> None:

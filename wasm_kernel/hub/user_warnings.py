@@ -20,7 +20,7 @@ from typing import Any
 from wasm_kernel.host.durable import write_file
 from wasm_kernel.hub.census import UserCensus
 from wasm_kernel.hub.plan import URGENT, facts_of
-from wasm_kernel.hub.policies import Rules
+from wasm_kernel.hub.policies import UserRules
 from wasm_kernel.model.records import format_time, parse_time
 from wasm_kernel.model.retention import plan
 from wasm_kernel.model.units import format_duration
@@ -57,7 +57,7 @@ class SessionWarning:
 
 
 def warnings_for(
-    user: UserCensus, rules: Rules, known: Mapping[str, SessionWarning], now: datetime
+    user: UserCensus, rules: UserRules, known: Mapping[str, SessionWarning], now: datetime
 ) -> list[SessionWarning]:
     """What a user is to be warned of now: known warnings that still hold, and new ones. ``known`` is by session."""
     if user.problem:
@@ -89,7 +89,7 @@ def warnings_for(
     return result
 
 
-def notices_of(warnings: Iterable[SessionWarning], rules: Rules) -> list[dict[str, Any]]:
+def notices_of(warnings: Iterable[SessionWarning], rules: UserRules) -> list[dict[str, Any]]:
     """What a user's kernel shows: a notice for all that was found at one time, the oldest first."""
     together: dict[str, list[SessionWarning]] = {}
     for warning in warnings:
@@ -107,7 +107,7 @@ def notices_of(warnings: Iterable[SessionWarning], rules: Rules) -> list[dict[st
     ]
 
 
-def _text(some: list[SessionWarning], rules: Rules) -> str:
+def _text(some: list[SessionWarning], rules: UserRules) -> str:
     some = sorted(some, key=lambda w: w.due)
     one = len(some) == 1
     named = [w.name or w.session_id[:8] for w in some[:_MAX_NAMED]]

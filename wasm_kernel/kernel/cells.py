@@ -44,7 +44,7 @@ _REPEATED_PARTS: dict[type[ast.AST], tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class HostMagic:
+class MagicInCell:
     """One of the host's magics in a cell.
 
     Attributes:
@@ -68,15 +68,15 @@ class HostMagic:
 class Cell:
     """A cell's text as the host sees it: its magics in order, and whether it contains nothing else."""
 
-    magics: tuple[HostMagic, ...] = ()
+    magics: tuple[MagicInCell, ...] = ()
     only_magics: bool = False
 
-    def find(self, name: str, line: str) -> HostMagic | None:
+    def find(self, name: str, line: str) -> MagicInCell | None:
         """The magic, if the text contains it; several occurrences are merged."""
         found = self._places(name, line)
         if not found:
             return None
-        return HostMagic(
+        return MagicInCell(
             name,
             line,
             shown=any(m.shown for m in found),
@@ -91,7 +91,7 @@ class Cell:
         once = sum(not m.repeats for m in found)
         return once + (MOST_REPEATS if once < len(found) else 0)
 
-    def _places(self, name: str, line: str) -> list[HostMagic]:
+    def _places(self, name: str, line: str) -> list[MagicInCell]:
         return [m for m in self.magics if (m.name, m.line) == (name, line)]
 
 
@@ -103,7 +103,7 @@ class Claims:
     ended: bool = False
     _done: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def claim(self, name: str, line: str) -> HostMagic | None:
+    def claim(self, name: str, line: str) -> MagicInCell | None:
         """The magic, to be run now; None if the text does not contain it. Raises if it has run often enough."""
         what = f"%{name} {line}".rstrip()[:200]
         if self.ended:
@@ -151,7 +151,7 @@ def _read(code: str, *, repeats: bool, nested: int) -> Cell:
     return Cell(found, bool(found) and len(alone) == len(tree.body) == len(found))
 
 
-def _magics(tree: ast.Module, *, repeats: bool, nested: int) -> Iterator[HostMagic]:
+def _magics(tree: ast.Module, *, repeats: bool, nested: int) -> Iterator[MagicInCell]:
     statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     final = tree.body[-1] if tree.body else None
     for node, again in _in_order(tree, repeats=repeats):
@@ -159,7 +159,7 @@ def _magics(tree: ast.Module, *, repeats: bool, nested: int) -> Iterator[HostMag
         last = isinstance(final, ast.Expr) and final.value is node and not again
         ours = _host_magic(node)
         if ours is not None:
-            yield HostMagic(*ours, shown=alone, used=not alone, last=last, repeats=again)
+            yield MagicInCell(*ours, shown=alone, used=not alone, last=last, repeats=again)
         for code, repeated in _python_within(node) if nested < _MOST_NESTED else ():
             for magic in _read(code, repeats=again or repeated, nested=nested + 1).magics:
                 yield replace(magic, used=magic.used or not alone, last=magic.last and last)

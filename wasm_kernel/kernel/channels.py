@@ -165,7 +165,9 @@ class IOPub:
 class Channels:
     """The sockets, bound."""
 
-    def __init__(self, connection: dict[str, Any]) -> None:
+    def __init__(self, connection: dict[str, Any], *, others: bool = False) -> None:
+        """``others``: take another port in place of one that is in use."""
+        self._others = others
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._keys = _curve_keys(connection)
         self.ports: dict[str, int] = {}
@@ -193,15 +195,24 @@ class Channels:
             if transport == "ipc":
                 number = wanted or _free_ipc_number(ip)
                 socket.bind(f"ipc://{ip}-{number}")
-            elif wanted:
+            elif wanted and self._can_be_had(socket, f"{transport}://{ip}:{wanted}"):
                 number = wanted
-                _bind_patiently(socket, f"{transport}://{ip}:{number}")
             else:
                 number = socket.bind_to_random_port(f"{transport}://{ip}")
         except zmq.ZMQError as e:
             raise BadConnectionFile(f"{port} {wanted} of the connection file cannot be bound: {e}") from None
         self.ports[port] = number
         return socket
+
+    def _can_be_had(self, socket: zmq.Socket[bytes], address: str) -> bool:
+        """Bind a socket to a port; False: somebody has it, and another one will do."""
+        try:
+            _bind_patiently(socket, address, 0.0 if self._others else _PORT_PATIENCE)
+        except zmq.ZMQError as e:
+            if e.errno != errno.EADDRINUSE or not self._others:
+                raise
+            return False
+        return True
 
     def _beat(self) -> None:
         with contextlib.suppress(zmq.ZMQError):  # ends when the context does
@@ -217,9 +228,9 @@ class Channels:
         self._context.term()
 
 
-def _bind_patiently(socket: zmq.Socket[bytes], to: str) -> None:
+def _bind_patiently(socket: zmq.Socket[bytes], to: str, patience: float) -> None:
     """Bind a socket; a kernel that was killed a moment ago may still be about to leave the port."""
-    end = time.monotonic() + _PORT_PATIENCE
+    end = time.monotonic() + patience
     while True:
         try:
             socket.bind(to)

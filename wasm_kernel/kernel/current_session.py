@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -258,8 +258,10 @@ class CurrentSession:
             self.place.leave(runtime.live)
             if self.place.remote is not None:
                 self.place.remote.close(restarting=restarting)
-        elif opening is not None and opening.done() and opening.exception() is None:
-            self.place.leave(opening.result().live)
+        elif opening is not None:
+            wait([opening], _END_PATIENCE)  # or an empty session would be left of a kernel that ends while it opens
+            if opening.done() and not opening.cancelled() and opening.exception() is None:
+                self.place.leave(opening.result().live)
         self.history.close()
 
     def _wait_for_rest(self, runtime: SessionRuntime) -> None:

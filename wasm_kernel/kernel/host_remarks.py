@@ -51,9 +51,9 @@ class HostRemarks:
     @contextlib.contextmanager
     def while_storing(self, next_cell: Callable[[], Message | None]) -> Iterator[None]:
         """Around what cells have to wait for: the first one that does so says why, if it takes long."""
-        from wasm_kernel.kernel.magics.answers import Shown
+        from wasm_kernel.kernel.magics.answers import ProgressLine
 
-        loop, shown = asyncio.get_running_loop(), list[Shown]()
+        loop, shown = asyncio.get_running_loop(), list[ProgressLine]()
         later: asyncio.TimerHandle
 
         def look() -> None:
@@ -62,7 +62,7 @@ class HostRemarks:
             if parent is None:
                 later = loop.call_later(_UNNOTICED / 4, look)
                 return
-            shown.append(Shown(self._publish, parent, silent=False))
+            shown.append(ProgressLine(self._publish, parent, silent=False))
             shown[0].tell(_STORING)
 
         later = loop.call_later(_UNNOTICED, look)
@@ -75,10 +75,10 @@ class HostRemarks:
 
     def waits_for_files(self, run: CellRun | None, waits: bool) -> None:
         """The running cell waits before it changes a file, or does so no longer. On the sandbox's thread."""
-        from wasm_kernel.kernel.magics.answers import Shown
+        from wasm_kernel.kernel.magics.answers import ProgressLine
 
         if waits and run is not None:
-            self._waits = Shown(self._publish, run.parent, silent=run.silent)
+            self._waits = ProgressLine(self._publish, run.parent, silent=run.silent)
             self._waits.tell(_FILES)
         elif self._waits is not None:
             self._waits.clear()

@@ -10,6 +10,7 @@ import contextlib
 import gc
 import logging
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -38,6 +39,7 @@ _AT_ONCE = (
 )
 _NEEDS_THE_GUEST = ("execute_request", "complete_request", "inspect_request", "is_complete_request")
 _AT_REST = 2.0  # seconds after a request; a checkpoint is written by then
+_TAKES_TURNS = 0.0005  # seconds that a thread which computes keeps a cell waiting, such as one that writes a checkpoint
 _SELDOM = 10_000  # objects that are made before a collection; a cell makes some hundred
 _SUBSHELLS = ("create_subshell_request", "delete_subshell_request", "list_subshell_request")
 
@@ -101,6 +103,7 @@ class MessageLoop(Kernel):
         """Answer requests until the kernel is shut down, or its starter is gone."""
         gc.freeze()  # what is imported stays: no collection has to look at it, in the middle of a cell
         gc.set_threshold(_SELDOM, *gc.get_threshold()[1:])
+        sys.setswitchinterval(_TAKES_TURNS)
         self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
         self.loop.add_reader(self.channels.shell.FD, self._read_shell)
@@ -136,12 +139,16 @@ class MessageLoop(Kernel):
             if self._was_sent_before_the_error(message):
                 message["aborted"] = True
             if self.busy_with() is not None and self.answers_at_once(message):
-                self.loop.create_task(self._dispatch(idents, message))
+                self.loop.create_task(self._dispatch_beside_a_cell(idents, message))
             else:
                 self._waiting.append((idents, message))
         if self._waiting:
             self._arrived.set()
             self.message_waits()
+
+    async def _dispatch_beside_a_cell(self, idents: Any, message: Message) -> None:
+        await self._dispatch(idents, message)
+        self._read_shell()  # what came while the reply was sent: the descriptor may not signal it any more
 
     def about_to_answer(self) -> None:
         """A cell has ended: what arrived until now was not sent in answer to its reply."""

@@ -59,6 +59,7 @@ _QUOTA_SHORT = (
     "`wasm-kernel snapshots prune --max-per-session 1`"
 )
 _KEPT = "saved with an earlier version of the sandbox"
+_TOO_LARGE = "saved with more memory than its kernel was allowed"
 _ON_OLDER_IMAGE = (
     "They were saved with an earlier version of the sandbox, which goes on; to move to the current one, without them: "
     "`%session reset`"
@@ -125,18 +126,23 @@ class NotebookSession:
             self._tell_of_older_image(live, str(e))
             return OpenedSession(live)
         except (WasmKernelError, OSError) as e:
-            self.announcements.warn(
-                f"The variables of the last run could not be restored: {e}. The interpreter is fresh."
-            )
+            text = f"The variables of the last run could not be restored: {e}. The interpreter is fresh."
+            if isinstance(e, SandboxError) and (kept := self._kept(live, _TOO_LARGE)):  # nothing is wrong with them
+                text += f" They are kept; afterwards, `%session restore {kept.snapshot_id[:8]}` brings them back."
+            self.announcements.warn(text)
             return OpenedSession(live)
+
+    def _kept(self, live: LiveSession, label: str) -> Snapshot | None:
+        """What the session was left with, which stays from now on; None: nothing, or it cannot be kept."""
+        from wasm_kernel.sessions.snapshots import keep_for_good  # it was just needed anyway
+
+        with contextlib.suppress(WasmKernelError, OSError):  # a full disk: it stays until later checkpoints replace it
+            return keep_for_good(self.root, live.session_id, label)
+        return None
 
     def _tell_of_older_image(self, live: LiveSession, why: str) -> None:
         """One line for the first cell. The variables stay where they are, for whoever can open them."""
-        from wasm_kernel.sessions.snapshots import keep_for_good  # it was just needed anyway
-
-        kept = None
-        with contextlib.suppress(WasmKernelError, OSError):  # a full disk: it stays until later checkpoints replace it
-            kept = keep_for_good(self.root, live.session_id, _KEPT)
+        kept = self._kept(live, _KEPT)
         where = ""
         if kept is not None:
             by = f", saved by wasm-kernel {kept.saved_by}" if kept.saved_by else ""

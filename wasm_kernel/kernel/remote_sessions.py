@@ -39,6 +39,10 @@ _OPEN_ELSEWHERE = (
     "This notebook's session is open at {who}, since {since}. This kernel has a separate session, with its own /app. "
     "To take the notebook's over, with what was pushed from there last: `%session attach {session_id}`"
 )
+_NAMED_ELSEWHERE = (
+    "{why}. To take it over: `%session attach {session_id}` in a kernel that is started without WASM_KERNEL_SESSION. A "
+    "machine that is gone loses it four minutes after its last sign, and then a cell here opens it"
+)
 _NOT_ASKED = (
     "The store of your sessions, {address}, cannot be asked: {why}. This kernel goes on with what is on this "
     "machine's disk, and pushing is tried again."
@@ -116,7 +120,7 @@ class RemoteSessions:
             lease = self._in_time(lambda: take_lease(self.objects, self._root, session_id))
             self._bring(session_id, lease)
         except SessionElsewhere as e:
-            raise ConfigurationError(str(e)) from None
+            raise ConfigurationError(_NAMED_ELSEWHERE.format(why=e, session_id=session_id)) from None
         except SessionDeleted:
             return  # as in `_ask`
         except (WasmKernelError, OSError) as e:

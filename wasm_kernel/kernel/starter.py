@@ -14,17 +14,19 @@ class Starter:
 
     Attributes:
         descriptor: Becomes readable when the starter may be gone; None: look from time to time.
+        learns_ports: Whether the kernel may take other ports in place of those that are in use.
     """
 
     descriptor: int | None = None
+    learns_ports = False
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._parent = os.getppid()
         named = environ.get("JPY_PARENT_PID", "")
         self._named = int(named) if named.isdecimal() and len(named) < 10 else 0
 
-    def bound(self) -> None:
-        """The kernel's sockets are bound: clients can connect."""
+    def bound(self, ports: Mapping[str, int]) -> None:
+        """The kernel's sockets are bound: clients can connect. ``ports``: as in a connection file."""
 
     def gone(self) -> bool:
         """Whether the starter is gone."""

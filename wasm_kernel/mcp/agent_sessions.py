@@ -1,4 +1,4 @@
-"""The sessions that agents use: opened by name when first used, saved and closed when others need the room."""
+"""The sessions that agents use: opened by name when used, saved and closed when others need the room."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from pathlib import Path
 
 from wasm_kernel import aio
 from wasm_kernel.errors import ConfigurationError
+from wasm_kernel.host.image.image import Image, is_built
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import is_session_id
 from wasm_kernel.sessions.catalog import prepared_root
 from wasm_kernel.sessions.deletion import delete_session_workspace
 from wasm_kernel.sessions.log import SandboxLogger
+from wasm_kernel.sessions.notebooks import notebook_of
+from wasm_kernel.sessions.sandboxes import ready_image
 from wasm_kernel.sessions.session_list import SessionSummary, list_sessions
 
 _LONGEST_NAME = 64
+_PATIENCE = 20.0  # seconds that a call waits for the image
 
 
 class AgentSessions:
@@ -26,19 +30,35 @@ class AgentSessions:
         root: Where they are.
     """
 
-    def __init__(self, root: Path, policy: ExecutionPolicy, *, data: Path | None = None, most_open: int = 16) -> None:
-        """``data``: a folder that all of them see at /data, read-only. ``most_open``: as many are in memory at once."""
+    def __init__(
+        self,
+        root: Path,
+        policy: ExecutionPolicy,
+        *,
+        data: Path | None = None,
+        most_open: int = 16,
+        notebooks: bool = True,
+    ) -> None:
+        """``data``: a folder that all of them see at /data, read-only. ``most_open``: as many are in memory at once.
+
+        ``notebooks``: whether those of notebooks, if there are any here, are for agents, too.
+        """
         self.root = prepared_root(root)
+        self._notebooks = notebooks
         self._policy, self._data, self._most_open = policy, data, most_open
         self._open: dict[str, aio.AsyncSession] = {}  # the one used last is last
         self._using: dict[str, int] = {}
         self._guard = asyncio.Lock()
+        self._building: asyncio.Task[Image] | None = None
         self._logger = SandboxLogger(level="error")
 
     @contextlib.asynccontextmanager
-    async def using(self, name: str) -> AsyncIterator[aio.AsyncSession]:
-        """A session, opened as it was left or created; it stays open meanwhile."""
-        _check(name)
+    async def using(self, name: str, *, new: bool = False) -> AsyncIterator[aio.AsyncSession]:
+        """A session, opened as it was left; it stays open meanwhile. ``new``: if there is none, it is made."""
+        if not self.exists(name) and not new:
+            raise _none_of(name)
+        if name not in self._open:
+            await self._image()
         self._using[name] = self._using.get(name, 0) + 1
         try:
             yield await self._get(name)
@@ -46,6 +66,22 @@ class AgentSessions:
             self._using[name] -= 1
             if not self._using[name]:
                 del self._using[name]
+
+    async def _image(self) -> None:
+        """Return if the image is there. If not, have it built: that takes minutes, and clients wait for one at most."""
+        metered = self._policy.fuel_budget is not None
+        if self._building is None:
+            if await asyncio.to_thread(is_built, metered=metered):
+                return
+            self._building = asyncio.create_task(asyncio.to_thread(ready_image, metered=metered))
+        building = self._building
+        if not (await asyncio.wait([building], timeout=_PATIENCE))[0]:
+            raise ConfigurationError(
+                "the sandbox is being built, which takes two to five minutes, and is done once; call again after that"
+            )
+        if self._building is building:
+            self._building = None
+        building.result()
 
     async def _get(self, name: str) -> aio.AsyncSession:
         async with self._guard:
@@ -67,11 +103,11 @@ class AgentSessions:
 
     def exists(self, name: str) -> bool:
         """Whether there is one of this name, open or not."""
-        return is_session_id(name) and (self.root / name).is_dir()
+        self._check(name)
+        return (self.root / name).is_dir()
 
     async def fork(self, name: str, new: str, snapshot: str | None) -> None:
         """A new session that goes on from another's present, or from one of its snapshots."""
-        _check(new)
         if self.exists(new):
             raise ConfigurationError(f"there is a session {new} already; choose another name, or discard it first")
         async with self.using(name) as session:  # which may run code for long: others go on meanwhile
@@ -90,7 +126,7 @@ class AgentSessions:
     async def discard(self, name: str) -> None:
         """Delete a session with its files and snapshots."""
         if not self.exists(name):
-            raise ConfigurationError(f"there is no session {name[:_LONGEST_NAME]!r}; `list_sessions` names them")
+            raise _none_of(name)
         async with self._guard:
             session = self._open.pop(name, None)
             if session is not None:
@@ -99,7 +135,8 @@ class AgentSessions:
 
     async def listed(self) -> list[SessionSummary]:
         """All of them."""
-        return await asyncio.to_thread(list_sessions, self.root)
+        found = await asyncio.to_thread(list_sessions, self.root)
+        return [session for session in found if self._notebooks or not session.notebook]
 
     async def close(self) -> None:
         """Save and close them all."""
@@ -107,14 +144,21 @@ class AgentSessions:
             sessions, self._open = list(self._open.values()), {}
         await asyncio.gather(*(session.close() for session in sessions))
 
+    def _check(self, name: str) -> None:
+        if not is_session_id(name) or len(name) > _LONGEST_NAME:
+            raise ConfigurationError(
+                f"the session is called {name[:80]!r}; use letters, digits and hyphens, {_LONGEST_NAME} at most"
+            )
+        if not self._notebooks and notebook_of(self.root, name):
+            raise ConfigurationError(f"session {name} is a notebook's; choose another name")
+
+
+def _none_of(name: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"there is no session {name}; `list_sessions` names them, and `run_python` or `write_file` makes one"
+    )
+
 
 def _how_to_allow(host: str) -> str:
     """What only the person who starts the server can do."""
     return f"wasm-kernel mcp --allow {host}, where it is started"
-
-
-def _check(name: str) -> None:
-    if not is_session_id(name) or len(name) > _LONGEST_NAME:
-        raise ConfigurationError(
-            f"the session is called {name[:80]!r}; use letters, digits and hyphens, {_LONGEST_NAME} at most"
-        )

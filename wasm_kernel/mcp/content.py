@@ -7,7 +7,6 @@ changed. The same is in the structured part of the result. Nothing that a guest 
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -16,14 +15,19 @@ from mcp.types import CallToolResult, ContentBlock, ImageContent, TextContent
 
 from wasm_kernel.guest import wire
 from wasm_kernel.mcp.long_texts import LongTexts
-from wasm_kernel.model.outcome import SandboxResult
+from wasm_kernel.model.outcome import OutcomeKind, SandboxResult
 
 _MOST_TEXT = 20_000  # characters of one block
-_MOST_BLOCKS = 40
 _MOST_IMAGES, _MOST_IMAGE = 6, 3 << 20
 _MOST_FILES = 100
-_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_IMAGES = {  # and how their bytes begin; some clients cannot go on after an image that is none
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
+}
 _TEXTS = ("text/markdown", "text/latex", "text/plain")
+_PLAIN = re.compile(r"[\w./+-]+")  # one word
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -52,7 +56,11 @@ def _how(result: SandboxResult) -> dict[str, Any]:
         "memory_bytes": result.memory_bytes,
     }
     if not result.success:
-        said["message"] = ". ".join(part for part in (result.outcome.message, result.outcome.next_step) if part)
+        outcome = result.outcome
+        message = outcome.message
+        if outcome.kind is OutcomeKind.ERROR and not outcome.cause.isidentifier():  # a class may be called anything
+            message = f"the code raised {outcome.cause!r}"
+        said["message"] = ". ".join(part for part in (message, outcome.next_step) if part)
     for kind, names in (
         ("created", result.files_created),
         ("modified", [name for name in result.files_modified if name not in set(result.files_created)]),
@@ -65,16 +73,21 @@ def _how(result: SandboxResult) -> dict[str, Any]:
     return said
 
 
+def quoted(name: str) -> str:
+    """A file's name, so that it cannot be taken for anything else in a line."""
+    return name if _PLAIN.fullmatch(name) else repr(name)
+
+
 def _sentence(how: dict[str, Any]) -> str:
     parts = ["ok" if how["ok"] else f"{how['outcome']}: {how['message']}", f"{how['seconds']:g} s"]
     for kind in ("created", "modified", "deleted"):
         if names := how.get(f"files_{kind}"):
-            parts.append(f"files {kind}: {', '.join(names)}")
+            parts.append(f"files {kind}: {', '.join(map(quoted, names))}")
     return "; ".join(parts)
 
 
 class _Blocks:
-    """Collects blocks; text that follows text is one block."""
+    """Collects blocks; text that follows text is one block, so there are few: each image ends one."""
 
     def __init__(self, long_texts: LongTexts) -> None:
         self._long_texts = long_texts
@@ -99,12 +112,14 @@ class _Blocks:
         if not isinstance(data, str) or len(data) > _MOST_IMAGE * 4 // 3 or self._images >= _MOST_IMAGES:
             return False
         try:
-            whole = base64.b64encode(base64.b64decode(data, validate=False)).decode()  # without line breaks
-        except binascii.Error:
+            image = base64.b64decode(data, validate=False)
+        except ValueError:
+            return False
+        if not _IMAGES[kind].match(image):
             return False
         self._end_text()
         self._images += 1
-        self._blocks.append(ImageContent(data=whole, mime_type=kind))
+        self._blocks.append(ImageContent(data=base64.b64encode(image).decode(), mime_type=kind))  # no line breaks
         return True
 
     def _end_text(self) -> None:
@@ -114,7 +129,4 @@ class _Blocks:
 
     def finished(self) -> list[ContentBlock]:
         self._end_text()
-        if len(self._blocks) <= _MOST_BLOCKS:
-            return self._blocks
-        left = len(self._blocks) - _MOST_BLOCKS
-        return [*self._blocks[:_MOST_BLOCKS], TextContent(text=f"[{left} more outputs are not shown]")]
+        return self._blocks

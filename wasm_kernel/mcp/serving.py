@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
+import signal
+import socket
 from typing import Any
 
 import uvicorn
@@ -38,14 +41,17 @@ async def serve_stdio(sessions: AgentSessions) -> None:
         await sessions.close()
 
 
-async def serve_http(sessions: AgentSessions, port: int, token: str) -> None:
-    """Serve on this machine's loopback address, to who sends the token, until a signal ends it."""
+async def serve_http(sessions: AgentSessions, listener: socket.socket, token: str) -> None:
+    """Serve on a port of this machine's loopback address, to who sends the token, until a signal ends it."""
+    port = listener.getsockname()[1]
     allowed = [f"{host}:{port}" for host in ("127.0.0.1", "localhost")]
     security = TransportSecuritySettings(allowed_hosts=allowed, allowed_origins=[f"http://{host}" for host in allowed])
     app = server_of(sessions).streamable_http_app(transport_security=security, max_request_body_size=_MOST_BODY)
-    config = uvicorn.Config(TokenRequired(app, token), host="127.0.0.1", port=port, log_level="warning")
+    config = uvicorn.Config(TokenRequired(app, token), log_level="warning")
+    # uvicorn raises the signal that ended it once more, and then everything is still to be saved
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: None)
     try:
-        await uvicorn.Server(config).serve()
+        await uvicorn.Server(config).serve([listener])
     finally:
         await sessions.close()
 

@@ -14,10 +14,10 @@ from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from wasm_kernel.errors import WasmKernelError
+from wasm_kernel.errors import SessionLocked, WasmKernelError
 from wasm_kernel.guest import wire
 from wasm_kernel.mcp.agent_sessions import AgentSessions
-from wasm_kernel.mcp.content import result_content
+from wasm_kernel.mcp.content import quoted, result_content
 from wasm_kernel.mcp.long_texts import LongTexts
 from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.sessions.packages import install_packages
@@ -27,13 +27,17 @@ T = TypeVar("T")
 
 _EVERY = 1.0  # seconds between reports of progress
 _MOST_READ = 1 << 20  # bytes of a file in one answer
+_MOST_EDITED = 16 << 20
+_MOST_DOWNLOADED = 32 << 20  # as a resource
 _MOST_LISTED = 500
 _INSTEAD = {"`%session snapshots`": "`list_snapshots`", "`%session log`": "`list_snapshots`"}
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 _DESTROYS = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
 
-Session = Annotated[str, Field(description="name of the session: letters, digits, hyphens; made when first used")]
+Session = Annotated[
+    str, Field(description="name of the session: letters, digits, hyphens; made by the first run or file")
+]
 FilePath = Annotated[str, Field(description="path in the session's /app, such as 'data/a.csv'")]
 Moment = Annotated[str, Field(description="a snapshot's label or id, as list_snapshots gives them")]
 
@@ -45,6 +49,11 @@ def _told(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return await function(*args, **kwargs)
+        except SessionLocked:
+            raise ToolError(
+                "another program has this session open, such as a second server for agents; "
+                "use another session, or ask the person to end that program"
+            ) from None
         except (WasmKernelError, ValueError) as e:
             raise ToolError(_for_agents(str(e))) from None
         except OSError as e:  # without the host's paths
@@ -65,6 +74,7 @@ class SessionTools:
 
     def __init__(self, sessions: AgentSessions) -> None:
         self._sessions, self._long_texts = sessions, LongTexts()
+        self._edits = asyncio.Lock()  # an agent may ask for several at once, of one file
 
     def register(self, server: MCPServer[Any]) -> None:
         """Add them, and the files as resources, to a server."""
@@ -88,7 +98,7 @@ class SessionTools:
         Variables, imports and files in /app stay for the next call, also in later conversations. numpy, pandas, scipy,
         matplotlib and scikit-learn are there; `install` adds packages, not pip. There is no shell. `undo` undoes a run.
         """
-        async with self._sessions.using(session) as live:
+        async with self._sessions.using(session, new=True) as live:
             execution = live.execute(code)
             progress = asyncio.ensure_future(_report(context))
             events: list[wire.Event] = []
@@ -114,7 +124,7 @@ class SessionTools:
 
     async def install(self, session: Session, packages: list[str]) -> str:
         """Install pure-Python packages, such as 'humanize' or 'attrs>=23', for one session."""
-        async with self._sessions.using(session) as live:
+        async with self._sessions.using(session, new=True) as live:
             change = await asyncio.to_thread(install_packages, live.session_id, packages, live.root)
         added = ", ".join(map(str, change.added)) or "nothing new"
         return f"installed: {added}" + (
@@ -126,8 +136,8 @@ class SessionTools:
     async def list_files(self, session: Session, pattern: str = "*") -> str:
         """List the files in /app with their sizes; pattern is a glob such as '*.csv'."""
         async with self._sessions.using(session) as live:
-            found = await live.files(pattern)
-        lines = [f"{name}\t{name.size:,} bytes" for name in found[:_MOST_LISTED]]
+            found = await live.files(_in_app(pattern))
+        lines = [f"{quoted(name)}\t{name.size:,} bytes" for name in found[:_MOST_LISTED]]
         if len(found) > _MOST_LISTED:
             lines.append(f"[… {len(found) - _MOST_LISTED:,} more; use a narrower pattern …]")
         return "\n".join(lines) or "no files"
@@ -135,34 +145,41 @@ class SessionTools:
     async def read_file(self, session: Session, path: FilePath) -> str:
         """Read a text file. For large or binary files use run_python and look at what you need."""
         async with self._sessions.using(session) as live:
-            data = await live.read_file(path, _MOST_READ + 1)
+            data = await live.read_file(_in_app(path), _MOST_READ + 1)
         if b"\0" in data[:4096]:
             raise ValueError(
                 f"{path} is binary; read it with run_python, or as the resource session://{session}/{path}"
             )
-        return self._long_texts.cut(data[:_MOST_READ].decode("utf-8", "replace"), 50_000)
+        text = self._long_texts.cut(data[:_MOST_READ].decode("utf-8", "replace"), 50_000)
+        more = f"\n[… only the first {_MOST_READ:,} bytes; read the rest with run_python …]"
+        return text + more if len(data) > _MOST_READ else text
 
     async def write_file(self, session: Session, path: FilePath, text: str) -> str:
         """Write a text file, replacing what is there; folders are made."""
-        async with self._sessions.using(session) as live:
-            size = await live.write_file(path, text.encode())
+        async with self._sessions.using(session, new=True) as live:
+            size = await live.write_file(_in_app(path), text.encode())
         return f"wrote {size:,} bytes to {path}"
 
     async def edit_file(self, session: Session, path: FilePath, old: str, new: str) -> str:
         """Replace one passage of a text file. `old` must occur exactly once: take in enough around it."""
-        async with self._sessions.using(session) as live:
-            text = (await live.read_file(path, 16 << 20)).decode()
+        async with self._edits, self._sessions.using(session) as live:
+            data = await live.read_file(_in_app(path), _MOST_EDITED + 1)
+            if len(data) > _MOST_EDITED:
+                raise ValueError(f"{path} has more than {_MOST_EDITED:,} bytes; edit it with run_python")
+            text = data.decode()
             count = text.count(old) if old else 0
             if count != 1:
                 raise ValueError(f"`old` occurs {count} times in {path}; it must be there once. Read the file again")
-            await live.write_file(path, text.replace(old, new).encode())
+            await live.write_file(_in_app(path), text.replace(old, new).encode())
         return f"edited {path}"
 
     async def file_resource(self, session: str, path: str) -> bytes | str:
         """A file's contents: text if it is, else bytes."""
         try:
             async with self._sessions.using(session) as live:
-                data = await live.read_file(str(PurePosixPath(path)), 32 << 20)
+                data = await live.read_file(str(PurePosixPath(path)), _MOST_DOWNLOADED + 1)
+            if len(data) > _MOST_DOWNLOADED:  # rather than a part of it, which nobody could tell from the whole
+                raise ValueError(f"{path} has more than {_MOST_DOWNLOADED:,} bytes; read parts of it with run_python")
         except (WasmKernelError, ValueError, OSError) as e:
             raise ResourceError(getattr(e, "strerror", None) or str(e)) from None
         try:
@@ -174,7 +191,7 @@ class SessionTools:
 
     async def snapshot(self, session: Session, label: str) -> str:
         """Save this moment under a name, variables and files, to come back to it with `restore`."""
-        async with self._sessions.using(session) as live:
+        async with self._sessions.using(session, new=True) as live:
             taken = await live.snapshot(label)
         return f"saved {_named(taken)}"
 
@@ -207,7 +224,7 @@ class SessionTools:
         async with self._sessions.using(session) as live:
             found = await live.compare(before, after)
         lines = [
-            f"{what} {kind}: {', '.join(names)}"
+            f"{what} {kind}: {', '.join(map(quoted, names))}"
             for what, kinds in found.items()
             for kind, names in kinds.items()
             if names
@@ -230,6 +247,11 @@ class SessionTools:
         """Delete a session for good: variables, files and snapshots. Only for what is no longer needed."""
         await self._sessions.discard(session)
         return f"session {session} is deleted"
+
+
+def _in_app(path: str) -> str:
+    """A path as code in the session may call it, too: from the root."""
+    return path.removeprefix("/app/")
 
 
 def _named(snapshot: Snapshot) -> str:

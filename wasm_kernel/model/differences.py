@@ -7,13 +7,13 @@ from wasm_kernel.model.snapshots import Manifest, Variables
 MOST_NAMES = 20  # as many as a person will read
 
 
-def compare_variables(before: Variables, after: Variables) -> dict[str, list[str]]:
-    """Names added, removed and changed; at most `MOST_NAMES` of each."""
+def compare_variables(before: Variables, after: Variables, most: int = MOST_NAMES) -> dict[str, list[str]]:
+    """Names added, removed and changed; only the first of each if they are more than ``most``."""
     changed = [name for name in after if name in before and after[name] != before[name]]
     return {
-        "added": sorted(name for name in after if name not in before)[:MOST_NAMES],
-        "removed": sorted(name for name in before if name not in after)[:MOST_NAMES],
-        "changed": sorted(changed)[:MOST_NAMES],
+        "added": sorted(name for name in after if name not in before)[:most],
+        "removed": sorted(name for name in before if name not in after)[:most],
+        "changed": sorted(changed)[:most],
     }
 
 

@@ -75,7 +75,7 @@ EACH_TIME = frozenset({"network", "cluster"})
 
 OURS = "[wasm-kernel]"  # the host's own questions begin with this
 USUAL_WORD = "yes"
-_MOST_DETAILS = 12  # lines of a question; nobody reads more
+MOST_DETAILS = 12  # lines of a question; nobody reads more
 
 
 class Decision(Enum):
@@ -127,9 +127,9 @@ def question(name: str, what: str, details: Sequence[str], word: str) -> str:
         details: What exactly, one line each; only the first few are shown.
         word: The answer that allows it.
     """
-    shown = [f"  {line}" for line in details[:_MOST_DETAILS]]
-    if len(details) > _MOST_DETAILS:
-        shown.append(f"  … and {len(details) - _MOST_DETAILS} more")
+    shown = [f"  {line}" for line in details[:MOST_DETAILS]]
+    if len(details) > MOST_DETAILS:
+        shown.append(f"  … and {len(details) - MOST_DETAILS} more")
     hint = "" if word == USUAL_WORD else " (a number, because the notebook's code has asked you questions too)"
     lines = [
         f"{OURS} This cell wants to {what}{':' if shown else '.'}",

@@ -50,7 +50,7 @@ def _inside(address: IPv6Address) -> IPv4Address | None:
     """The IPv4 address that an IPv6 one leads to; None if it leads to none."""
     if address in _NAT64:
         return IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
+    return address.ipv4_mapped or address.sixtofour
 
 
 def described(address: Address) -> str:

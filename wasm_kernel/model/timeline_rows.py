@@ -88,6 +88,12 @@ def with_waiting(stored: Sequence[TimelineRow], waiting: Sequence[TimelineRow]) 
     return fresh + rows
 
 
+def can_undo(rows: Sequence[TimelineRow]) -> bool:
+    """Whether a cell led here, and there is a moment before it: the start, or what a fork goes on from."""
+    behind = [row for row in rows if row.state != "undone"]
+    return any(row.number is not None for row in behind[:-1])
+
+
 def row_of(
     metadata: Mapping[str, Any], at: datetime, snapshot_id: str = "", *, label: str = "", state: State = "past"
 ) -> TimelineRow:

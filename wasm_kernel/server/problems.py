@@ -11,7 +11,7 @@ from typing import Any
 from tornado import web
 
 from wasm_kernel.errors import PathRefused
-from wasm_kernel.sessions.zip_stream import TooMuch
+from wasm_kernel.sessions.zip_stream import ZipTooLarge
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -49,7 +49,7 @@ def as_problems() -> Iterator[None]:
         yield
     except PathRefused as e:
         raise Problem(403, str(e)) from None
-    except TooMuch as e:
+    except ZipTooLarge as e:
         raise Problem(413, str(e)) from None
     except OSError as e:
         status = _BY_ERRNO.get(e.errno or 0)

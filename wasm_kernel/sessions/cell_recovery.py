@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from wasm_kernel.errors import BadSnapshot, OlderImage, WasmKernelError
 from wasm_kernel.host.image import older_images
 from wasm_kernel.host.runtime.instance_parts import AtRest
-from wasm_kernel.host.store.cell_log import FoundLog, LoggedCell
+from wasm_kernel.host.store.found_log import FoundLog, LoggedCell
 from wasm_kernel.model.cell_records import CellRecord, parse_cell_record
 from wasm_kernel.model.snapshots import Manifest, SavedFile, Snapshot, Variables
 from wasm_kernel.sessions.recorder import read_snapshot

@@ -22,6 +22,7 @@ from wasm_kernel.host.runtime.sandbox import Captured
 from wasm_kernel.host.store.cell_log import CellLog
 from wasm_kernel.model.snapshot_retention import CheckpointRules
 from wasm_kernel.model.snapshots import SavedFile, Snapshot, Variables
+from wasm_kernel.sessions.guest_access import when_written
 from wasm_kernel.sessions.recorder import Recorder
 from wasm_kernel.sessions.snapshots import collect_snapshots, list_snapshots
 
@@ -170,7 +171,7 @@ class Checkpoints:
             if last is not None:
                 self._flush()
                 with contextlib.suppress(Exception):
-                    await asyncio.wrap_future(last.written)
+                    await when_written(last.written)
             elif writing:
                 await asyncio.sleep(0.005)
             else:

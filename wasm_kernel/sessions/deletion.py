@@ -53,7 +53,7 @@ def delete_session_workspace(
             facts = remembered(root / session_id)
             removed = removal.remove_session(root, session_id)
             if removed:
-                tombstones.note(root, session_id, facts)
+                tombstones.note(root, {session_id: facts})
                 tombstones.trim(root, MOST_REMEMBERED)
     finally:
         lock.release()

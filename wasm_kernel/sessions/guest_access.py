@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from wasm_kernel.guest import wire
 from wasm_kernel.host.runtime.output_buffer import OnEvent
@@ -14,6 +15,7 @@ from wasm_kernel.host.runtime.sandbox import Deliver, Sandbox
 
 # "input" or "magic" and the request, which `Sandbox.answer` answers; "waiting" and a number for `Sandbox.claim`.
 OnQuestion = Callable[[str, Any], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,23 @@ class Execution:
     silent: bool = False
     serial: int = 0
     on_begin: Callable[[], None] | None = None
+
+
+async def when_written(future: Future[T]) -> T:
+    """What a thread makes of a future; it does so, too, if who waits for it is cancelled."""
+    return await asyncio.shield(asyncio.wrap_future(future))
+
+
+async def to_its_end(turn: asyncio.Lock, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Do something with a lock held, which is held until it is done.
+
+    Who is cancelled while it waits for the lock does nothing; later, nobody waits any more, and it goes on: half a
+    restore would be neither moment.
+    """
+    await turn.acquire()
+    task = asyncio.get_running_loop().create_task(work())
+    task.add_done_callback(lambda task: turn.release())
+    return await asyncio.shield(task)
 
 
 class GuestAccess:

@@ -8,6 +8,7 @@ Size, number and time of calls are bounded. A guest learns of an error only what
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import json
 import keyword
@@ -15,7 +16,7 @@ import logging
 import threading
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
 from typing import Any, Literal, Union
 
@@ -26,8 +27,10 @@ Tool = Callable[..., Any]
 
 MOST_CALLS = 100  # by one execution
 MOST_SECONDS = 30.0  # for one call
+MOST_UNFINISHED = 8  # calls that nobody waits for any more, and that go on: each has a thread
 MOST_BYTES = 1 << 20  # of JSON: of a call, and of an answer
 _MOST_DEPTH = 50
+_TAKEN = ("In", "Out", "exit", "quit", "open", "get_ipython")  # in every cell's namespace from the beginning
 _REQUEST = "tool"  # the magic's name: no magic of the host's is called so
 
 _log = logging.getLogger(__name__)
@@ -39,6 +42,7 @@ class HostTools:
     def __init__(self, functions: Mapping[str, Tool]) -> None:
         self._tools = {name: _Checked(name, function) for name, function in functions.items()}
         self._calls = 0
+        self._unfinished: list[Future[bytes]] = []
 
     @classmethod
     def of(cls, functions: Mapping[str, Tool] | None) -> HostTools | None:
@@ -48,7 +52,7 @@ class HostTools:
     def for_another(self) -> HostTools:
         """The same tools for another sandbox, whose calls are counted by themselves."""
         other = copy.copy(self)
-        other._calls = 0
+        other._calls, other._unfinished = 0, []
         return other
 
     def begin(self) -> list[dict[str, str]]:
@@ -68,9 +72,32 @@ class HostTools:
             tool = self._tools.get(name)
             if tool is None:
                 raise ToolError(f"there is no tool {name[:100]!r}; there are {', '.join(self._tools)}")
-            return wire.ANSWER_TEXT + _in_time(name, lambda: tool(arguments, named))
+            return wire.ANSWER_TEXT + self._in_time(name, lambda: tool(arguments, named))
         except ToolError as e:
             return wire.ANSWER_ERROR + str(e).encode("utf-8", "replace")[:MOST_BYTES]
+
+    def _in_time(self, name: str, work: Callable[[], bytes]) -> bytes:
+        """What work returns, if it does so in time. A function that does not end is left behind on its thread."""
+        self._unfinished = [call for call in self._unfinished if not call.done()]
+        if len(self._unfinished) >= MOST_UNFINISHED:
+            raise ToolError(f"{MOST_UNFINISHED} calls of tools have not ended yet; {name} can be called when one has")
+        answer: Future[bytes] = Future()
+        self._unfinished.append(answer)
+
+        def run() -> None:
+            try:
+                answer.set_result(work())
+            except BaseException as e:  # noqa: BLE001  as a Future has it
+                answer.set_exception(e)
+
+        threading.Thread(target=run, name=f"wasm-kernel-tool-{name}", daemon=True).start()
+        if not wait([answer], MOST_SECONDS).done:
+            raise ToolError(f"{name} did not answer within {MOST_SECONDS:g} s")
+        failed = answer.exception()
+        if failed is None or isinstance(failed, ToolError):
+            return answer.result()
+        _log.error("the tool %s failed", name, exc_info=failed)  # its text may tell of the host, so it stays here
+        raise ToolError(f"{name} failed: {type(failed).__name__}; the program's log has more")
 
 
 def _call(line: str) -> tuple[str, list[Any], dict[str, Any]]:
@@ -89,47 +116,36 @@ def _call(line: str) -> tuple[str, list[Any], dict[str, Any]]:
     raise ToolError("the call is not one of a tool")
 
 
-def _in_time(name: str, work: Callable[[], bytes]) -> bytes:
-    """What work returns, if it does so in time. A function that does not end is left behind on its thread."""
-    answer: Future[bytes] = Future()
-
-    def run() -> None:
-        try:
-            answer.set_result(work())
-        except BaseException as e:  # noqa: BLE001  as a Future has it
-            answer.set_exception(e)
-
-    threading.Thread(target=run, name=f"wasm-kernel-tool-{name}", daemon=True).start()
-    if not wait([answer], MOST_SECONDS).done:
-        raise ToolError(f"{name} did not answer within {MOST_SECONDS:g} s")
-    failed = answer.exception()
-    if failed is None or isinstance(failed, ToolError):
-        return answer.result()
-    _log.error("the tool %s failed", name, exc_info=failed)  # its text may tell of the host, so it stays here
-    raise ToolError(f"{name} failed: {type(failed).__name__}; the program's log has more")
-
-
 class _Checked:
     """A function whose arguments and result are checked against its annotations."""
 
     def __init__(self, name: str, function: Tool) -> None:
+        if name in _TAKEN:
+            raise ConfigurationError(f"a tool is called {name!r}, which is a name of IPython's; give it another one")
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
             raise ConfigurationError(
                 f"a tool is called {name!r}; its name must be a Python name, without _ at its begin"
             )
         if not callable(function) or inspect.iscoroutinefunction(function):
             raise ConfigurationError(f"tool {name} is {function!r}; it must be an ordinary function")
+        # What partial() has filled in, such as a key, is the program's: the guest neither sees nor gives it.
+        self._filled, described = frozenset[str](), function
+        if isinstance(function, functools.partial):
+            self._filled, described = frozenset(function.keywords), function.func
         try:
-            self._signature = inspect.signature(function, eval_str=True)
-            hints = typing.get_type_hints(function) if inspect.isroutine(function) else {}
+            self._signature = _offered(function, self._filled)
+            routine = inspect.isroutine(function)  # others are objects with __call__, and partial()
+            hints = typing.get_type_hints(function) if routine else _annotations(self._signature)
         except (TypeError, ValueError, NameError) as e:
             raise ConfigurationError(f"tool {name}: its parameters cannot be read ({e}); wrap it in a def") from None
         self._name, self._function, self._hints = name, function, hints
         for parameter, hint in hints.items():
             _check_hint(f"tool {name}: {parameter}", hint)
-        self.doc = f"{name}{self._signature}\n\n{inspect.getdoc(function) or ''}".rstrip()
+        self.doc = f"{name}{self._signature}\n\n{inspect.getdoc(described) or ''}".rstrip()
 
     def __call__(self, arguments: list[Any], named: dict[str, Any]) -> bytes:
+        for name in self._filled & named.keys():
+            raise ToolError(f"{self._name}: got an unexpected keyword argument {name!r}")
         try:
             bound = self._signature.bind(*arguments, **named)
         except TypeError as e:
@@ -166,6 +182,42 @@ def _plain(value: Any, depth: int = 0) -> Any:
     raise TypeError(f"{type(value).__name__} at depth {depth}")
 
 
+def _offered(function: Tool, filled: Collection[str]) -> inspect.Signature:
+    """A function's parameters, as far as the guest may know and give them."""
+    signature = inspect.signature(function, eval_str=True)
+    parameters = [
+        one if one.default is one.empty or _is_plain(one.default) else one.replace(default=_HIDDEN)
+        for name, one in signature.parameters.items()
+        if name not in filled
+    ]
+    return signature.replace(parameters=parameters)
+
+
+class _Hidden:
+    """Stands for a default that is an object of the host's: how that prints is not for the guest."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+_HIDDEN = _Hidden()
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        _plain(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _annotations(signature: inspect.Signature) -> dict[str, Any]:
+    """The annotations that there are, as `typing.get_type_hints` would give them."""
+    found = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    found["return"] = signature.return_annotation
+    return {name: hint for name, hint in found.items() if hint is not signature.empty}
+
+
 def _check_hint(where: str, hint: Any) -> None:
     """Refuse annotations that say nothing about JSON."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
@@ -189,6 +241,8 @@ def _is(value: Any, hint: Any) -> bool:
         return any(type(value) is type(one) and value == one for one in inner)
     if origin in (Union, types.UnionType):
         return any(_is(value, one) for one in inner)
+    if origin is tuple and Ellipsis not in inner:
+        return isinstance(value, list | tuple) and len(value) == len(inner) and all(map(_is, value, inner))
     if origin in (list, tuple) or hint in (list, tuple):
         return isinstance(value, list | tuple) and all(_is(item, (inner or (Any,))[0]) for item in value)
     if origin is dict or hint is dict:

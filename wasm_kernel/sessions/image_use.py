@@ -10,7 +10,7 @@ from pathlib import Path
 from wasm_kernel.errors import OlderImage
 from wasm_kernel.host.image import cache, image, older_images
 from wasm_kernel.host.image.cache import Entry
-from wasm_kernel.host.store import cell_log
+from wasm_kernel.host.store import cell_log, found_log
 from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.sessions.snapshots import has_store, list_snapshots
 
@@ -80,7 +80,7 @@ def _needs(root: Path) -> Iterable[tuple[str, str, int]]:
             yield snapshot.image_key, snapshot.session_id, 1
     logs = root / STATE_FOLDER / cell_log.LOGS
     for folder in logs.iterdir() if logs.is_dir() else []:
-        log = cell_log.find(folder)
+        log = found_log.find(folder)
         if log is not None and log.paths:
             yield log.image, folder.name, 0
 

@@ -88,8 +88,9 @@ def _facts(
     try:
         handle = os.open(f"{path}/{METADATA_NAME}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            stamp = _stamp(os.fstat(handle))
-            record = check_record(parse_record(os.read(handle, 1 << 20)), name)
+            info = os.fstat(handle)
+            stamp = _stamp(info)
+            record = check_record(parse_record(os.read(handle, min(info.st_size, 1 << 20))), name)
         finally:
             os.close(handle)
     except FileNotFoundError:

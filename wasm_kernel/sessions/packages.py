@@ -172,7 +172,7 @@ def _root(session_id: str, workspace_root: Path | str | None) -> Path:
 @contextmanager
 def _changing(
     root: Path, session_id: str, tell: OnProgress, cancel: threading.Event | None
-) -> Iterator[packages.Change]:
+) -> Iterator[packages.StagedPackages]:
     """`packages.changing`, with system errors turned into readable ones."""
     if not root.is_dir():
         raise FileNotFoundError(f"there is no session {session_id} in {root}")
@@ -214,7 +214,7 @@ def _satisfied(requirement: Requirement, before: dict[str, Package], earlier: di
 
 
 def _fetch(
-    change: packages.Change,
+    change: packages.StagedPackages,
     ours: list[Requirement],
     now: dict[str, str],
     before: dict[str, Package],

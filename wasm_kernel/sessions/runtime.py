@@ -26,7 +26,7 @@ from wasm_kernel.model.outcome import SandboxResult
 from wasm_kernel.model.snapshot_retention import CheckpointRules
 from wasm_kernel.model.snapshots import Manifest, Snapshot, Variables
 from wasm_kernel.sessions.background import BackgroundTasks
-from wasm_kernel.sessions.guest_access import Execution, GuestAccess, OnQuestion
+from wasm_kernel.sessions.guest_access import Execution, GuestAccess, OnQuestion, when_written
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.metadata_refresh import MetadataRefresh
 from wasm_kernel.sessions.opening import OpenedSession
@@ -305,7 +305,7 @@ class SessionRuntime(GuestAccess):
             pending = await self._take(label, trigger, metadata or {})
             pending.count = count or self.count
             self.checkpoints.enqueue(pending)
-        return await asyncio.wrap_future(pending.written)
+        return await when_written(pending.written)
 
     async def _take(self, label: str, trigger: str, metadata: dict[str, Any]) -> Pending:
         guest = await self._capture(scrub=True)
@@ -321,7 +321,7 @@ class SessionRuntime(GuestAccess):
             return True
         try:
             pending = self.checkpoints.enqueue(await self._take("", "checkpoint", {}))
-            await asyncio.wrap_future(pending.written)
+            await when_written(pending.written)
         except (WasmKernelError, OSError) as e:  # such as a full disk
             self._log.warning("session %s could not be saved: %s", self.live.session_id, e)
             self.used = time.monotonic()  # try again later

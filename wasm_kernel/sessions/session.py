@@ -63,7 +63,7 @@ class LiveSession:
         self._image, self._lock = img, lock
         self._connections = ConnectionLog(self.root / STATE_FOLDER / "history" / session_id)
         self.sandbox.network.traffic.session = self._connections.session_bytes()
-        self.sandbox.network.listeners.append(self._connection_ended)
+        self.sandbox.network.listeners.append(self._note_connection)
         self.on_connection: Callable[[dict[str, Any]], None] = lambda line: None
         self._tell_limits()
         self._keeper = RecordKeeper(folder)
@@ -147,11 +147,12 @@ class LiveSession:
         if last:
             self.close()
 
-    def _connection_ended(self, connection: Connection) -> None:
-        """Write down a connection of the guest's. On the sandbox's thread."""
+    def _note_connection(self, connection: Connection) -> None:
+        """Write down a connection of the guest's that begins, or has ended. On the sandbox's thread."""
         line = line_of(connection, self.sandbox.network.traffic.session)
         self._connections.add(line)
-        self.on_connection(line)
+        if connection.ended:
+            self.on_connection(line)
 
     def close(self) -> None:
         """Stop the sandbox and let others use the session."""

@@ -22,7 +22,7 @@ _PACKED = frozenset(
 )
 
 
-class TooMuch(ConfigurationError):
+class ZipTooLarge(ConfigurationError):
     """More than one archive may hold."""
 
 
@@ -46,9 +46,9 @@ class _Tally:
         self.count += 1
         self.names += len(name.encode())
         if self.count > self.bounds.max_files or self.names > _MAX_NAMES:
-            raise TooMuch(f"more than {self.bounds.max_files:,} files and folders; ask for fewer at once")
+            raise ZipTooLarge(f"more than {self.bounds.max_files:,} files and folders; ask for fewer at once")
         if self.size > self.bounds.max_bytes:
-            raise TooMuch(f"more than {self.bounds.max_bytes:,} bytes; ask for less at once")
+            raise ZipTooLarge(f"more than {self.bounds.max_bytes:,} bytes; ask for less at once")
 
 
 def check(folder: Folder, selection: list[str], bounds: Bounds) -> None:

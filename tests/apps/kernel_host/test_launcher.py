@@ -16,12 +16,12 @@ from typing import Any
 
 import psutil
 import pytest
-from jupyter_client.connect import write_connection_file
 from jupyter_client.manager import KernelManager
 
 from tests.apps.kernel_host.conftest import HostKernel, Place
 from tests.apps.kernel_host.test_provisioner import REQUESTER, ended, lives
 from tests.conformance.client import eventually
+from tests.ports import free_port
 from wasm_kernel.apps.kernel_host import protocol
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -153,8 +153,7 @@ def test_so_does_one_whose_parent_was_gone_before_it_could_look(host: Place, tmp
     pid = host.pid
     gone = subprocess.Popen(["true"])
     gone.wait()
-    file, _ = write_connection_file(str(tmp_path / "connection.json"), ip="127.0.0.1")
-    command = [sys.executable, *protocol.OPTIONS, "-f", file]
+    command = [sys.executable, *protocol.OPTIONS, "-f", str(_connection(tmp_path))]
     with subprocess.Popen(command, env={**host.environ, "JPY_PARENT_PID": str(gone.pid)}) as launcher:
         assert eventually(lambda: ended(launcher.pid))
     assert eventually(lambda: not kernels(pid))
@@ -190,11 +189,7 @@ def test_a_launcher_whose_streams_are_closed_needs_no_host(host: Place, tmp_path
 
 
 def _connection(folder: Path) -> Path:
-    ports = []
-    for _ in range(5):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            ports.append(free.getsockname()[1])
+    ports = [free_port() for _ in range(5)]
     names = ("shell_port", "control_port", "stdin_port", "iopub_port", "hb_port")
     found = {"ip": "127.0.0.1", "transport": "tcp", "key": "k", "signature_scheme": "hmac-sha256"}
     path = folder / "connection.json"

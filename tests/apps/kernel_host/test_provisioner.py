@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -13,10 +15,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from jupyter_client.connect import LocalPortCache
 
 from tests.apps.kernel_host.conftest import HostKernel, Place
 from tests.conformance.client import Kernel, eventually
+from tests.ports import free_port
 from wasm_kernel.apps.kernel_host import protocol, starting
+from wasm_kernel.kernel.channels import PORTS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Start = Callable[..., HostKernel]
@@ -99,6 +104,29 @@ def test_a_kernel_is_shown_as_one(host: Place, start: Start) -> None:
     assert shown == f"{sys.executable} -P -m wasm_kernel -f {kernel.manager.connection_file}"
     assert "XDG_RUNTIME_DIR" not in Path(f"/proc/{kernel.pid}/environ").read_text()  # nothing of the host's
     assert kernel.run("6 * 7").result == "42"
+
+
+def test_a_port_that_somebody_took_after_it_was_chosen(
+    host: Place, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as somebodys:
+        somebodys.bind(("127.0.0.1", free_port()))
+        somebodys.listen()
+        taken = somebodys.getsockname()[1]
+        chosen = iter([free_port(), taken])
+        monkeypatch.setattr(LocalPortCache, "find_available_port", lambda _, ip: next(chosen, None) or free_port(ip))
+        kernel = start()
+        assert kernel.hosted
+        lives(kernel)
+    ports = kernel.manager.ports
+    assert taken not in ports
+    file = json.loads(Path(kernel.manager.connection_file).read_text())
+    assert sorted(file[name] for name in PORTS) == sorted(ports)
+    kernel.client.stop_channels()
+    kernel.manager.restart_kernel()
+    kernel.connect()
+    assert kernel.manager.ports == ports
+    lives(kernel)
 
 
 # ---- life and death

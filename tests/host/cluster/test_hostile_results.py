@@ -11,7 +11,7 @@ import pytest
 from wasm_kernel.guest import wire
 from wasm_kernel.guest.wire import BadFrame
 from wasm_kernel.host.cluster import frames
-from wasm_kernel.host.cluster.frames import DONE, MISSING, Call, Description, Outcome
+from wasm_kernel.host.cluster.frames import DONE, MISSING, Call, CallOutcome, Description
 from wasm_kernel.host.store.packs import HASH
 from wasm_kernel.model.policy import ExecutionPolicy
 
@@ -32,16 +32,16 @@ def _explode() -> None:
 
 
 def header(**changes: Any) -> dict[str, Any]:
-    found = {name: getattr(Outcome(DONE), name) for name in frames._OUTCOME}
+    found = {name: getattr(CallOutcome(DONE), name) for name in frames._OUTCOME}
     return {**found, **changes}
 
 
 def test_what_was_said_is_read_back() -> None:
-    outcome = Outcome(DONE, "", 1, b"\0data", "out", "err\udcff", 1.5, True, True, "tcp://a:1")
-    assert Outcome.decode(outcome.encode(), POLICY) == Outcome(
+    outcome = CallOutcome(DONE, "", 1, b"\0data", "out", "err\udcff", 1.5, True, True, "tcp://a:1")
+    assert CallOutcome.decode(outcome.encode(), POLICY) == CallOutcome(
         DONE, "", 1, b"\0data", "out", "err?", 1.5, True, True, "tcp://a:1"
     )
-    assert Outcome.decode(Outcome(MISSING, data=b"a" * 64).encode(), POLICY).missing == [b"a" * HASH] * 2
+    assert CallOutcome.decode(CallOutcome(MISSING, data=b"a" * 64).encode(), POLICY).missing == [b"a" * HASH] * 2
     assert Call.decode(Call(7, b"x", 2.0).encode()) == Call(7, b"x", 2.0)
 
 
@@ -50,10 +50,10 @@ def test_what_was_said_is_read_back() -> None:
     [
         pickle.dumps(Bomb()),
         Bomb(),
-        bytearray(Outcome(DONE).encode()),
+        bytearray(CallOutcome(DONE).encode()),
         b"",
         b"\0" * 100,
-        Outcome(DONE).encode() + b"\0",
+        CallOutcome(DONE).encode() + b"\0",
         wire.encode(header(kind="dance"), (b"", b"", b"")),
         wire.encode(header(kind=1), (b"", b"", b"")),
         wire.encode(header(status=3), (b"", b"", b"")),
@@ -71,18 +71,18 @@ def test_what_was_said_is_read_back() -> None:
 )
 def test_a_forged_result_is_refused(data: object) -> None:
     with pytest.raises(BadFrame):
-        Outcome.decode(data, POLICY)
+        CallOutcome.decode(data, POLICY)
     assert not Bomb.exploded
 
 
 def test_results_and_calls_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "MAX_RESULT_BYTES", 1000)
-    assert Outcome.decode(Outcome(DONE, data=b"x" * 1000).encode(), POLICY).data
+    assert CallOutcome.decode(CallOutcome(DONE, data=b"x" * 1000).encode(), POLICY).data
     with pytest.raises(BadFrame):
-        Outcome.decode(Outcome(DONE, data=b"x" * 1001).encode(), POLICY)
+        CallOutcome.decode(CallOutcome(DONE, data=b"x" * 1001).encode(), POLICY)
     small = ExecutionPolicy(stdout_max_bytes=0, stderr_max_bytes=0)
     with pytest.raises(BadFrame):
-        Outcome.decode(Outcome(DONE, stdout="x" * (2 << 20)).encode(), small)
+        CallOutcome.decode(CallOutcome(DONE, stdout="x" * (2 << 20)).encode(), small)
     monkeypatch.setattr(wire, "MAX_TASK_BYTES", 1000)
     with pytest.raises(BadFrame):
         Call.decode(Call(1, b"x" * (2 << 20)).encode())
@@ -97,15 +97,15 @@ def test_results_and_calls_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) 
         lambda header: header.update(policy=[]),
         lambda header: header.update(stack_pointer=1 << 40),
         lambda header: header.update(function=-1),
-        lambda header: header.update(base=7),
         lambda header: header.pop("era"),
+        lambda header: header.update(session=1),
     ],
 )
 def test_a_description_of_anything_else_is_refused(change: Callable[[dict[str, Any]], Any]) -> None:
     from wasm_kernel.host.cluster.captured_fork import _head
     from wasm_kernel.model.snapshots import Manifest
 
-    good = Description(Manifest(_head("k", 65536)), Manifest(_head("k", 0)), 1, 2, 3, 4, "base", POLICY).encode()
+    good = Description(Manifest(_head("k", 65536)), Manifest(_head("k", 0)), 1, 2, 3, 4, POLICY, "s").encode()
     assert Description.decode(good).policy.memory_bytes == POLICY.memory_bytes
     found, parts = wire.decode(good)
     change(found)
@@ -114,6 +114,6 @@ def test_a_description_of_anything_else_is_refused(change: Callable[[dict[str, A
 
 
 def test_what_a_worker_says_of_itself_is_texts_or_nothing() -> None:
-    assert frames.identity(b'{"key": "a", "base": 1, "problem": ["x"]}') == {"key": "a"}
+    assert frames.identity(b'{"key": "a", "more": 1, "problem": ["x"]}') == {"key": "a"}
     assert frames.identity(pickle.dumps(Bomb())) == {}
     assert frames.identity(b"[" * 10_000) == {}

@@ -1,4 +1,4 @@
-"""What is remembered of a pruned session: written over its metadata, and over nothing else."""
+"""What is remembered of pruned sessions: a line for each, whatever became of the line before; and metadata goes last."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from wasm_kernel.host.disk import removal, tombstones
 from wasm_kernel.host.files.workspace_survey import METADATA_NAME
 
-ID = "3f2a9c01-0000-4000-8000-000000000001"
+ID, OTHER = (f"3f2a9c01-0000-4000-8000-00000000000{n}" for n in (1, 2))
 
 
 @pytest.fixture
@@ -22,42 +22,78 @@ def session(tmp_path: Path) -> Path:
     return folder
 
 
-def destroy(root: Path) -> None:
-    with removal.Bin(root) as place:
-        place.take(ID)
-        place.destroy(ID, tombstones.place_for(root, ID))
+@pytest.mark.parametrize("torn", [b'{"session_id": "', b"\xff\xfe\n", b"[1]\n", b"{" * 100_000, b'{"session_id": 7}'])
+def test_a_torn_line_takes_no_other_with_it(tmp_path: Path, torn: bytes) -> None:
+    tombstones.note(tmp_path, {ID: {"title": "one"}})
+    with (tmp_path / ".wasm-kernel" / "pruned").open("ab") as file:
+        file.write(torn)
+    assert tombstones.note(tmp_path, {OTHER: {"title": "two\nlines"}})
+    assert tombstones.read(tmp_path, ID) == {"title": "one"}
+    assert tombstones.read(tmp_path, OTHER) == {"title": "two\nlines"}
+    assert list(tombstones.every_one(tmp_path)) == [ID, OTHER]
 
 
-def test_the_metadata_becomes_the_tombstone(tmp_path: Path, session: Path) -> None:
-    inode = (session / METADATA_NAME).stat().st_ino
-    destroy(tmp_path)
-    tombstones.note(tmp_path, ID, {"title": "gone"})
-    assert tombstones.read(tmp_path, ID) == {"title": "gone"}
-    assert Path(tombstones.place_for(tmp_path, ID)).stat().st_ino == inode
-    assert not session.exists()
+def test_the_last_line_of_a_session_counts_unless_it_is_there_again(tmp_path: Path) -> None:
+    for title in ("first", "second"):
+        tombstones.note(tmp_path, {ID: {"title": title}})
+    assert tombstones.every_one(tmp_path) == {ID: {"title": "second"}}
+    (tmp_path / ID).mkdir()
+    assert tombstones.read(tmp_path, ID) is None and tombstones.every_one(tmp_path) == {}
+
+
+def test_the_oldest_are_forgotten(tmp_path: Path) -> None:
+    names = [f"a-{n}" for n in range(5)]
+    tombstones.note(tmp_path, {name: {} for name in names})
+    tombstones.trim(tmp_path, 2)
+    assert list(tombstones.every_one(tmp_path)) == names[3:]
+
+
+def test_nothing_is_noted_in_a_file_that_was_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waited for its lock while another trimmed it begins anew."""
+    real = tombstones.fcntl.flock
+    path = tmp_path / ".wasm-kernel" / "pruned"
+
+    def flock(handle: int, how: int) -> None:
+        if path.exists() and not (tmp_path / "replaced").exists():
+            path.replace(tmp_path / "replaced")
+            (tmp_path / "replaced").unlink()
+            (tmp_path / "replaced").mkdir()
+        real(handle, how)
+
+    monkeypatch.setattr(tombstones.fcntl, "flock", flock)
+    assert tombstones.note(tmp_path, {ID: {}})
+    assert tombstones.read(tmp_path, ID) == {}
 
 
 def test_a_backup_that_shares_the_metadata_keeps_it(tmp_path: Path, session: Path) -> None:
     backup = tmp_path / "backup.json"
     os.link(session / METADATA_NAME, backup)
     before = backup.read_bytes()
-    destroy(tmp_path)
-    tombstones.note(tmp_path, ID, {"title": "gone"})
-    assert backup.read_bytes() == before
-    assert tombstones.read(tmp_path, ID) == {"title": "gone"}
+    with removal.Bin(tmp_path) as place:
+        place.take(ID)
+        place.destroy(ID)
+    assert backup.read_bytes() == before and not session.exists()
 
 
-def test_what_cannot_be_deleted_gets_its_metadata_back(
-    tmp_path: Path, session: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("has_metadata", [True, False])
+def test_what_cannot_be_deleted_gets_its_own_metadata_back(
+    tmp_path: Path, session: Path, monkeypatch: pytest.MonkeyPatch, has_metadata: bool
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "refused")
 
+    before = (session / METADATA_NAME).read_bytes()
+    if not has_metadata:
+        (session / METADATA_NAME).unlink()
+    (tmp_path / OTHER).mkdir()
+    (tmp_path / OTHER / METADATA_NAME).write_text("{}")
     with removal.Bin(tmp_path) as place:
-        place.take(ID)
+        for name in (OTHER, ID):
+            place.take(name)
+        place.destroy(OTHER)
         monkeypatch.setattr(os, "rmdir", refuse)
         with pytest.raises(PermissionError):
-            place.destroy(ID, tombstones.place_for(tmp_path, ID))
+            place.destroy(ID)
         monkeypatch.undo()
-    assert (session / METADATA_NAME).exists()
-    assert tombstones.read(tmp_path, ID) is None
+    assert session.is_dir()
+    assert [path.read_bytes() for path in session.iterdir()] == ([before] if has_metadata else [])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -113,9 +115,20 @@ def test_a_lost_base_memory_is_built_again_and_nothing_else(copy_of_the_cache: P
     assert steps[-1].fraction == 1
     assert image.is_built()
     image.Image()
+    theirs = json.loads((ORIGINAL / "base" / image.parts().base.key / "digests.json").read_bytes())
+    assert image.parts().base.digests() == theirs, "two builds of the same must be equal, byte for byte"
     damaged = image.parts().base.path / "base.mem"
     os.truncate(damaged, damaged.stat().st_size - 65536)
     assert not image.is_built(), "a truncated base memory must not be used"
+
+
+def test_the_base_memory_holds_nothing_that_depends_on_the_kind_of_cpu() -> None:
+    """What `inf - inf` is: of all that WebAssembly computes only the bits of such a NaN are left to the machine."""
+    made_by_x86 = struct.pack("<Q", 0xFFF8 << 48)
+    with (image.parts().base.path / "base.mem").open("rb") as file:
+        memory = file.read()
+    places = [found.start() for found in re.finditer(re.escape(made_by_x86), memory)]
+    assert [hex(at) for at in places if at % 8 == 0] == []
 
 
 def test_a_damaged_module_is_thrown_away_and_built_again(copy_of_the_cache: Path) -> None:

@@ -11,7 +11,8 @@ import wasmtime
 
 from wasm_kernel import BaseSandbox, ImageError
 from wasm_kernel.host.image import build, int64
-from wasm_kernel.host.image.wasm_module import BadModule, WasmModule
+from wasm_kernel.host.image.section_reader import BadModule
+from wasm_kernel.host.image.wasm_module import WasmModule
 
 
 def _run(sandbox: BaseSandbox, code: str) -> str:

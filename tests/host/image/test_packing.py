@@ -209,7 +209,9 @@ def test_an_address_needs_a_hash(packed: Path) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/{packed.name}"
-        with pytest.raises(ConfigurationError, match="machine code on this machine: add --sha256"):
+        with pytest.raises(
+            ConfigurationError, match="machine code on this machine: add --sha256, or --image-sha256 for `install`"
+        ):
             packing.unpack(address)
         with pytest.raises(ImageError, match="could not be fetched"):
             packing.unpack(f"{address}.not", sha256="0" * 64)

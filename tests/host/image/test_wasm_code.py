@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import wasmtime
 
+from wasm_kernel.host.image.section_reader import BadModule
 from wasm_kernel.host.image.wasm_code import Patterns, instructions, with_other_calls
-from wasm_kernel.host.image.wasm_module import BadModule, WasmModule
+from wasm_kernel.host.image.wasm_module import WasmModule
 
 _TEXT = """(module
   (memory 1)

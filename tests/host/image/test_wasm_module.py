@@ -10,7 +10,8 @@ import wasmtime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wasm_kernel.host.image.wasm_module import BadModule, FunctionType, WasmModule
+from wasm_kernel.host.image.section_reader import BadModule
+from wasm_kernel.host.image.wasm_module import FunctionType, WasmModule
 
 _TEXT = """(module
   (import "env" "twice" (func $twice (param i32) (result i32)))

@@ -46,6 +46,23 @@ def test_uv_fetches_the_same(tmp_path: Path, broken_pip: None, monkeypatch: pyte
     assert (tmp_path / "here" / "numpy" / "linalg" / "_linalg.py").is_file(), "a wheel for macOS 14 and later"
 
 
+def test_nothing_tells_who_installed_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in the folder becomes the image: pip's work and uv's must be the same, byte for byte."""
+    lines = [line for line in image.lock_text().splitlines() if not line.startswith("#")]
+    at = next(i for i, line in enumerate(lines) if line.startswith("jupyter-core=="))  # it has scripts
+    for name in ("pip", "uv"):
+        with monkeypatch.context() as changed:
+            if name == "pip":
+                changed.setattr(installer, "find_uv", lambda: None)
+            else:
+                changed.setenv("PIP_NO_INDEX", "1")
+                changed.delenv("PIP_FIND_LINKS", raising=False)
+            wheels.install(wheels.PURE, "\n".join(lines[at : at + 3]), tmp_path / name, "it", lambda part: None)
+    one, other = ({p.relative_to(f): p.is_file() and p.read_bytes() for p in f.rglob("*")} for f in tmp_path.iterdir())
+    assert one == other
+    assert not any(path.name in ("bin", "INSTALLER", "REQUESTED") for path in one)
+
+
 def test_what_has_another_hash_is_not_taken(tmp_path: Path, broken_pip: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))

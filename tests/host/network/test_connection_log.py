@@ -30,11 +30,35 @@ def test_it_is_bounded_and_the_sum_stays(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(log.lines()) > 20
 
 
+def test_a_connection_without_an_end_is_told(tmp_path: Path) -> None:
+    """As a kernel leaves it that is killed; of one that ended, the end says all."""
+    log = ConnectionLog(tmp_path)
+    first, second = ({"time": f"2026-11-18T10:00:0{n}Z", "host": "a.example", "port": 443} for n in range(2))
+    ended = {**first, "ended": "2026-11-18T10:00:05Z", "session_bytes": 30}
+    for line in (first, second, ended):
+        log.add(line)
+    assert log.lines() == [second, ended]
+
+
 def test_what_is_no_line_is_left_out(tmp_path: Path) -> None:
     (tmp_path / connection_log.NAME).write_bytes(b'\xff\n[1]\n{"host": "a"}\n{"session_bytes": "many"}\n')
     log = ConnectionLog(tmp_path)
     assert log.session_bytes() == 0
     assert log.lines() == [{"host": "a"}, {"session_bytes": "many"}]
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text('{"session_bytes": 5}\n')
+    (tmp_path / connection_log.NAME).symlink_to(other)
+    log = ConnectionLog(tmp_path)
+    log.add({"host": "a"})
+    assert (log.session_bytes(), log.lines(), other.stat().st_size) == (0, [], 21)
+
+
+def test_less_than_nothing_was_not_sent(tmp_path: Path) -> None:
+    (tmp_path / connection_log.NAME).write_text('{"session_bytes": -5}\n')
+    assert ConnectionLog(tmp_path).session_bytes() == 0
 
 
 def test_a_folder_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:

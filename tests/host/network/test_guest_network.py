@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
+import ssl
+import subprocess
+import sys
 import threading
 import time
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
 from tests.host.network.conftest import Grant, both, fails, ok
 from tests.host.network.servers import Authority, Server, http_server, make_authority, raw_server
-from wasm_kernel import BaseSandbox, OutcomeKind
+from wasm_kernel import BaseSandbox, ExecutionPolicy, OutcomeKind
+from wasm_kernel.guest import wire
 from wasm_kernel.host.network import resolving
+from wasm_kernel.host.network.connection_log import ConnectionLog
+from wasm_kernel.host.network.guest_network import GuestNetwork
 from wasm_kernel.model.network_grants import parse_all
 
 SERVED = "json.loads({}.read())['path']"
@@ -22,6 +31,7 @@ SERVED = "json.loads({}.read())['path']"
 def test_a_socket(granted: BaseSandbox) -> None:
     code = """
 import socket
+import ssl
 with socket.create_connection(("web.test", PLAIN), timeout=30) as s:
     s.sendall(b"GET /plain HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n")
     data = b""
@@ -48,6 +58,25 @@ import pandas as pd
 print(pd.read_csv(f"https://web.test:{SECURE}/cities.csv")["people"].sum())
 """
     assert ok(granted, code) == "/a\n/b\n/c 300000\n/d 300000\n9885\n"
+
+
+def test_the_names_that_libraries_import_from_ssl(granted: BaseSandbox) -> None:
+    """Python's own, but for what nobody can have here and what went with older releases."""
+    public = [
+        name
+        for name, value in vars(ssl).items()
+        if name[0] != "_" and (isinstance(value, type | int) or callable(value))
+    ]
+    older = {"RAND_pseudo_bytes", "wrap_socket", "create_connection", "namedtuple", "socket"}
+    code = f"import ssl\nprint([name for name in {sorted(set(public) - older)} if not hasattr(ssl, name)])"
+    assert ok(granted, code) == "[]\n"
+    assert (
+        ok(
+            granted,
+            "ssl.create_default_context().verify_flags |= ssl.VERIFY_X509_STRICT; print(ssl.OP_NO_TLSv1 in ssl.Options)",
+        )
+        == "True\n"
+    )
 
 
 def test_asyncio(granted: BaseSandbox) -> None:
@@ -101,7 +130,7 @@ s.shutdown(socket.SHUT_WR); s.setblocking(True); print(s.recv(1))
 
 
 def test_without_a_grant_one_line_says_what_to_do(granted: BaseSandbox, sandbox: BaseSandbox) -> None:
-    code = "import socket; socket.create_connection(('api.github.com', 443))"
+    code = "import socket; socket.getaddrinfo('api.github.com', 443); socket.create_connection(('api.github.com', 443))"
     name, text = fails(granted, code)
     assert name == "PermissionError"
     assert "api.github.com:443" in text
@@ -203,6 +232,17 @@ s.sendall(b"quiet"); print(s.recv(100), s.version(), len(s.getpeercert(True)) > 
     assert said == "b'hello\\n'\nb'go\\n'\nb'QUIET' TLSv1.3 True ('DNS', 'web.test')\n"
 
 
+def test_encryption_does_not_begin_twice(granted: BaseSandbox) -> None:
+    code = """
+import json, socket, ssl
+from wasm_guest import connections
+s = ssl.create_default_context().wrap_socket(socket.create_connection(("web.test", SECURE)), server_hostname="web.test")
+connections.call("tls", connection=s.connection, host="web.test", protocols=[])
+"""
+    name, text = fails(granted, code)
+    assert (name, "encrypted already" in text) == ("SSLError", True)
+
+
 WAITS = {
     "receive": "s.recv(1)",
     "select": "import select; select.select([s], [], [])",
@@ -272,13 +312,33 @@ def test_connections_at_once(sandbox_for: Grant) -> None:
         ok(sandbox, "kept.pop().close(); kept.append(c())")
 
 
+def test_what_was_given_up_counts_until_it_is_done(sandbox_for: Grant, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look-up cannot be stopped: a guest that begins many has as many threads."""
+    go, asked = threading.Event(), []
+    monkeypatch.setattr(resolving, "look_up", lambda name, *args, **options: asked.append(name) or go.wait(60))
+    sandbox = sandbox_for(["slow.example"], network_connections=3)
+    code = """
+import socket
+import ssl
+for n in range(20):
+    s = socket.socket(); s.setblocking(False)
+    try: s.connect(("slow.example", 443))
+    except BlockingIOError: pass
+    s.close()
+"""
+    assert "limit connections" in fails(sandbox, code)[1]
+    go.set()
+    assert len(asked) == 3
+
+
 def test_bytes_of_a_cell_and_of_all(sandbox_for: Grant, web: Server) -> None:
     sandbox = sandbox_for(both(web), network_cell_bytes=100_000, network_session_bytes=250_000)
     code = f"import urllib.request; urllib.request.urlopen('http://web.test:{web.port}/forever').read()"
     for _ in range(2):
         assert "limit transfer" in fails(sandbox, code)[1]
     assert "limit traffic" in fails(sandbox, code)[1]
-    assert "limit traffic" in fails(sandbox, code)[1]
+    code = f"import socket; socket.create_connection(('web.test', {web.port}))"
+    assert "limit traffic" in fails(sandbox, code)[1], "nor is another one opened"
     assert sandbox._sandbox.network.traffic.session <= 250_000
 
 
@@ -318,6 +378,66 @@ def test_what_was_taken_back_is_closed_before_the_next_cell(sandbox_for: Grant) 
         ok(sandbox, "1")
         assert ended.wait(60)
         assert fails(sandbox, "s.send(b'x')")[0] == "PermissionError"
+
+
+def test_a_fresh_guest_and_the_end_close_connections(sandbox_for: Grant) -> None:
+    closed = threading.Semaphore(0)
+
+    def serve(sock: socket.socket) -> None:
+        assert not sock.recv(1)
+        closed.release()
+
+    with raw_server(serve) as server:
+        sandbox = sandbox_for([f"127.0.0.1:{server.port}"])
+        code = f"import socket; s = socket.create_connection(('127.0.0.1', {server.port}))"
+        for end in (sandbox.reset, sandbox.close):
+            ok(sandbox, code)
+            end()
+            assert closed.acquire(timeout=60)
+
+
+def test_a_name_in_its_spellings(granted: BaseSandbox) -> None:
+    code = 'import socket\nfor name in ("WEB.Test", "web.test.", "\uff57eb.test"): socket.create_connection((name, PLAIN)).close()'
+    ok(granted, code)
+
+
+def test_no_more_is_waited_for_than_can_be_open() -> None:
+    network = GuestNetwork(ExecutionPolicy)
+    for count, fits in ((100, True), (5000, False)):
+        frame = wire.Network("wait", {"connections": [[n, 1] for n in range(count)], "seconds": 0}, ())
+        with nullcontext() if fits else pytest.raises(wire.BadFrame):
+            network.answer(frame, lambda *args: True)
+
+
+def test_what_is_taken_back_ends_within_the_cell(sandbox_for: Grant, web: Server) -> None:
+    sandbox = sandbox_for([])
+    network = sandbox._sandbox.network
+    network.granted = parse_all(both(web))
+
+    def deny(event: object) -> None:
+        network.granted = frozenset()
+
+    code = f"import socket; s = socket.create_connection(('web.test', {web.port})); display(1); s.send(b'x')"
+    error = sandbox.execute(code, on_event=deny).error
+    assert error is not None and error.name == "PermissionError"
+
+
+def test_a_kill_leaves_a_line_for_what_was_open(tmp_path: Path) -> None:
+    program = """
+import os, signal, sys
+from wasm_kernel import ExecutionPolicy, create_session_sandbox
+root, port = sys.argv[1:]
+session_id, sandbox = create_session_sandbox(workspace_root=root, policy=ExecutionPolicy(network=[f"127.0.0.1:{port}"]))
+print(session_id, flush=True)
+sandbox.execute(f"import socket; s = socket.create_connection(('127.0.0.1', {port}))")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    with raw_server(lambda sock: sock.recv(1)) as server:
+        command = [sys.executable, "-c", program, str(tmp_path), str(server.port)]
+        ended = subprocess.run(command, timeout=120, check=False, stdout=subprocess.PIPE, text=True)
+    assert ended.returncode == -signal.SIGKILL
+    (line,) = ConnectionLog(tmp_path / ".wasm-kernel" / "history" / ended.stdout.strip()).lines()
+    assert (line["host"], line["port"], "ended" in line) == ("127.0.0.1", server.port, False)
 
 
 def test_a_trap_closes_connections(sandbox_for: Grant) -> None:
@@ -390,6 +510,7 @@ def test_many_connections_leave_nothing(sandbox_for: Grant, web: Server) -> None
 def test_numbers_of_another_life_are_reset(granted: BaseSandbox) -> None:
     code = """
 import socket
+import ssl
 s = socket.socket(); s._connection = 12345
 s.recv(1)
 """
@@ -402,19 +523,22 @@ def test_workers_have_no_connections(sandbox_for: Grant) -> None:
     with raw_server(lambda sock: sock.sendall(sock.recv(100).upper())) as server:
         sandbox = sandbox_for([f"127.0.0.1:{server.port}"], workers=2)
         code = f"""
-import asyncio, socket
+import asyncio, socket, time
 from concurrent.futures import ProcessPoolExecutor
 s = socket.create_connection(("127.0.0.1", {server.port}))
 def use(number):
+    time.sleep(0.2)  # so that its result comes while the loop waits for the connection
     try: return s.send(b"from a worker")
     except OSError as e: return type(e).__name__
 def connect(number):
     try: socket.create_connection(("127.0.0.1", {server.port}))
     except OSError as e: return type(e).__name__
 reader, writer = await asyncio.open_connection("127.0.0.1", {server.port})
+loop = asyncio.get_running_loop()
+loop._selector.listens, loop._selector._look_at = True, time.monotonic() + 60  # as where widgets may send messages
 with ProcessPoolExecutor(2) as pool:
     print(list(pool.map(use, range(2))), list(pool.map(connect, range(2))))
-    print(await asyncio.get_running_loop().run_in_executor(pool, use, 3))
+    print(await loop.run_in_executor(pool, use, 3))
 s.sendall(b"parent"); print(s.recv(100))
 """
         reset = "ConnectionResetError"

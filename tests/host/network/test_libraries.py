@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,24 +88,32 @@ def postgres(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> 
     )  # fmt: skip
     if made.returncode:
         pytest.skip(f"PostgreSQL cannot be set up here: {made.stderr.decode()[-200:]}")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     (data / "pg_hba.conf").write_text("hostssl all all 127.0.0.1/32 scram-sha-256\n")
-    options = [f"port={port}", "listen_addresses=127.0.0.1", f"unix_socket_directories={folder}", "ssl=on", "fsync=off"]
+    options = ["listen_addresses=127.0.0.1", f"unix_socket_directories={folder}", "ssl=on", "fsync=off"]
     options += [f"ssl_cert_file={folder}/server.pem", f"ssl_key_file={folder}/server.key"]
-    server = subprocess.Popen(
-        [tools / "postgres", "-D", data, *(part for option in options for part in ("-c", option))],
-        **as_user, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    command = [tools / "postgres", "-D", data, *(part for option in options for part in ("-c", option))]
+    server, port = _begun(command, tools / "pg_isready", **as_user, cwd=folder)
     try:
-        ready = [tools / "pg_isready", "-h", "127.0.0.1", "-p", str(port)]
-        end = time.monotonic() + 60
-        while subprocess.run(ready, check=False, capture_output=True).returncode and time.monotonic() < end:
-            time.sleep(0.1)
         yield Server(port)
     finally:
         server.terminate()
         server.wait(30)
+
+
+def _begun(command: list[Any], is_ready: Path, **options: Any) -> tuple[subprocess.Popen[bytes], int]:
+    """A server on a free port, and the port: another one if somebody was quicker there."""
+    end = time.monotonic() + 60
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        server = subprocess.Popen([*command, "-c", f"port={port}"], **options, **quiet)
+        while server.poll() is None:
+            if not subprocess.run([is_ready, "-h", "127.0.0.1", "-p", str(port)], check=False, **quiet).returncode:
+                return server, port
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert time.monotonic() < end
 
 
 @pytest.fixture(scope="module")

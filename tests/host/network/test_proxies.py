@@ -22,6 +22,11 @@ from wasm_kernel.host.network.proxies import Proxy, proxy_for, tunnel
         ({"https_proxy": "http://p:3128", "no_proxy": "a.org"}, "a.org", 443, None),
         ({"https_proxy": "http://p:3128", "no_proxy": ".a.org"}, "b.a.org", 443, None),
         ({"https_proxy": "http://p:3128", "no_proxy": "*"}, "a.org", 443, None),
+        *(
+            ({"all_proxy": "http://p:3128"}, name, 8080, None)
+            for name in ("localhost", "127.0.0.1", "127.9.9.9", "::1")
+        ),
+        ({"all_proxy": "http://p:3128"}, "10.0.0.1", 8080, Proxy("p", 3128)),
         ({"https_proxy": "http://me:s%40cret@p:3128"}, "a.org", 443, Proxy("p", 3128, "bWU6c0BjcmV0")),
     ],
 )

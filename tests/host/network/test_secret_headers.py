@@ -63,6 +63,7 @@ def test_a_header_that_the_person_named() -> None:
         request(b"Authorization: " + MARK + b" x"),
         request(b"Authorization: Basic " + base64.b64encode(b"user:x" + MARK)),
         request(b"Authorization: Basic !!!"),
+        request(b"Authorization: Basic !" + base64.b64encode(b"user:" + MARK)),
         request(b"Authorization : Bearer " + MARK),
         request(b"Authorization:\r\n Bearer " + MARK),
         request(first=b"GET /?t=" + MARK + b" HTTP/1.1"),
@@ -83,6 +84,7 @@ def test_a_header_that_the_person_named() -> None:
         request(b"Content-Length: +0", first=POST, body=request(b"Authorization: Bearer " + MARK)),
         request(b"Transfer-Encoding: chunked, identity", first=POST, body=request(b"Authorization: Bearer " + MARK)),
         request(b"Transfer-Encoding: chunked", first=POST, body=b"63\r\n" + request(b"Authorization: Bearer " + MARK)),
+        request(b"Transfer-Encoding: chunked", first=POST, body=b"3\r\nabcX\r\n0\r\n\r\n" + request(WANTED)),
         request(
             b"Transfer-Encoding: chunked", first=POST, body=b"0;x\r\n\r\n" + request(b"Authorization: Bearer " + MARK)
         ),
@@ -91,10 +93,15 @@ def test_a_header_that_the_person_named() -> None:
             first=POST,
             body=b"0\r\nX: y\r\n\r\n" + request(b"Authorization: Bearer " + MARK),
         ),
-        b"GET / HTTP/1.1\nAuthorization: Bearer " + MARK + b"\n\r\n\r\n",
-        b"GET / HTTP/1.1\r\nX: a\x00b\r\nAuthorization: Bearer " + MARK + b"\r\n\r\n",
-        b"GET / HTTP/1.1\r\nX: " + b"x" * MOST_HEAD + b"\r\nAuthorization: Bearer " + MARK + b"\r\n\r\n",
-        b"not http\r\n\r\n" + request(b"Authorization: Bearer " + MARK),
+        b"GET / HTTP/1.1\nHost: a.org\n" + WANTED + b"\n\r\n\r\n",
+        request(b"X: a\x00b", WANTED),
+        request(b"X: a\nTransfer-Encoding: chunked", WANTED),
+        request(b"Content-Length : 5", WANTED),
+        request(b"X: " + b"x" * MOST_HEAD, WANTED),
+        b"not http\r\n\r\n" + request(WANTED),
+        b"\r\n\r\n" + request(WANTED),
+        request(WANTED, first=b"OPTIONS / HTTP/1.1"),
+        request(b"HTTP2-Settings: x", body=request(WANTED)),
         request(b"Upgrade: h2c", body=request(b"Authorization: Bearer " + MARK)),
         request(b"Content-Length: 5", b"Transfer-Encoding: chunked", first=POST, body=b"0\r\n\r\n" + request(WANTED)),
         request(b"Transfer-Encoding: chunked, identity", first=POST, body=b"0\r\n\r\n" + request(WANTED)),
@@ -117,6 +124,9 @@ def test_a_header_that_the_person_named() -> None:
         request(b"Content-Length: 5", body=b"PUT /" + request(WANTED)),
         request(b"Content-Length: 5", body=b"PUT /" + request(WANTED), first=b"HEAD / HTTP/1.1"),
         request(b"Transfer-Encoding: chunked", body=b"0\r\n\r\n" + request(WANTED)),
+        # what a server that is a proxy as well would hand on to the other end of the tunnel
+        request(body=request(WANTED), first=b"CONNECT evil.example:443 HTTP/1.1"),
+        request(body=request(WANTED), first=b"CONNECT evil.example:443 HTTP/1.1", host=b"Host: evil.example:443"),
         request(b"Expect: 100-continue", b"Content-Length: 5", body=b"PUT /" + request(WANTED), first=POST),
     ],
 )
@@ -130,6 +140,15 @@ def test_requests_one_after_the_other() -> None:
     with_body = request(b"Content-Length: 3", body=b"abc", first=POST)
     chunked = request(b"Transfer-Encoding: chunked", body=b"3\r\nabc\r\n0\r\n\r\n", first=POST)
     assert sent(plain + with_body + plain + chunked + plain) == wanted + with_body + wanted + chunked + wanted
+
+
+@pytest.mark.parametrize(
+    "hello", [b"\0\0\0\x08\x04\xd2\x16\x2f", b"*1\r\n$4\r\nPING\r\n", b"a001 NOOP\r\n", b"EHLO\r\n"]
+)
+def test_what_is_no_http_waits_for_nothing(hello: bytes) -> None:
+    heads = SecretHeaders("a.org", 443, lambda: [TOKEN])
+    assert heads.feed(hello) == hello
+    assert heads.feed(request(WANTED)) == request(WANTED)
 
 
 @pytest.mark.parametrize("host", [b"a.org", b"A.Org", b"a.org:443"])

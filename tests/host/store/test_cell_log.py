@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from wasm_kernel.host.store import cell_log
-from wasm_kernel.host.store.cell_log import CellLog, FoundLog
+from wasm_kernel.host.store import found_log
+from wasm_kernel.host.store.cell_log import CellLog
+from wasm_kernel.host.store.found_log import FoundLog
 
 IMAGE = "image-key"
 
@@ -100,11 +101,11 @@ def test_a_hostile_file_is_refused_before_anything_is_allocated(folder: Path) ->
     log.close()
     (path,) = folder.iterdir()
     whole = path.read_bytes()
-    for lengths in ((cell_log.MAX_HEAD + 1, 0), (0, cell_log.MAX_BODY + 1), (2**32 - 1, 2**32 - 1)):
-        path.write_bytes(whole + cell_log._front(2, *lengths) + bytes(100))
+    for lengths in ((found_log.MAX_HEAD + 1, 0), (0, found_log.MAX_BODY + 1), (2**32 - 1, 2**32 - 1)):
+        path.write_bytes(whole + found_log.front_of(2, *lengths) + bytes(100))
         found = log.find()
         assert contents(found) == ALL[:1] and found is not None and found.problem
-    path.write_bytes(whole + cell_log._front(2, cell_log.MAX_HEAD, cell_log.MAX_BODY) + bytes(100))
+    path.write_bytes(whole + found_log.front_of(2, found_log.MAX_HEAD, found_log.MAX_BODY) + bytes(100))
     assert contents(log.find()) == ALL[:1]
     path.write_bytes(struct.pack("<8sHI", b"wkcells\n", 1, 2**31) + bytes(100))
     assert log.find() is None

@@ -476,6 +476,20 @@ def test_a_damaged_chunk_that_is_put_again_mends_what_refers_to_it(store: ChunkS
     assert load(store, "two") == [chunk(1)]
 
 
+def test_damage_that_was_noticed_in_one_chunk_is_looked_for_in_its_neighbours(store: ChunkStore) -> None:
+    """Else what is put next, which has them in common, would refer to them and be lost itself."""
+    save(store, "one", [1, 2, 3])
+    (pack,) = pack_files(store.folder)
+    data = bytearray(pack.read_bytes())
+    for at in (20, SIZE + 20):  # two of the three
+        data[at] ^= 1
+    pack.write_bytes(data)
+    with pytest.raises(DamagedChunk):
+        store.read_chunk(packs.hash_of(chunk(1)))
+    save(store, "two", [2, 3])
+    assert load(store, "two") == [chunk(2), chunk(3)]
+
+
 def test_verify_finds_damage_and_the_next_take_mends_it(store: ChunkStore) -> None:
     names = save(store, "one", [1, 2])
     save(store, "two", [3])

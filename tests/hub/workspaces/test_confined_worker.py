@@ -20,7 +20,7 @@ import pytest
 
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.hub.workspaces import confined_worker, landlock
-from wasm_kernel.hub.workspaces.open_workspace import Place, Refused, open_workspace
+from wasm_kernel.hub.workspaces.open_workspace import OpenedWorkspace, Refused, open_workspace
 
 Given = list[tuple[str, Any]]
 
@@ -32,7 +32,7 @@ def base(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def place(base: Path) -> Place:
+def place(base: Path) -> OpenedWorkspace:
     return open_workspace(f"{base}/{{username}}/ws", "ann")
 
 
@@ -139,10 +139,10 @@ def test_children_that_ended_are_forgotten_and_slow_ones_are_ended() -> None:
 
 
 def test_root_becomes_the_owner_and_is_confined_last(
-    place: Place, given_up: Given, monkeypatch: pytest.MonkeyPatch
+    place: OpenedWorkspace, given_up: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    theirs = Place(place.handle, place.path, 1234, 5678)
+    theirs = OpenedWorkspace(place.handle, place.path, 1234, 5678)
     folders = {place.handle: landlock.ALL}
     confined_worker._give_up_rights(order(Path("/x"), unconfined=False), theirs, folders)
     assert [name for name, _ in given_up] == [
@@ -160,10 +160,14 @@ def test_root_becomes_the_owner_and_is_confined_last(
     assert sorted(folders.values()) == sorted([landlock.ALL, landlock.READ]), "it reads /proc, too"
 
 
-def test_nobody_but_root_works_for_others(place: Place, given_up: Given, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_but_root_works_for_others(
+    place: OpenedWorkspace, given_up: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 4321)
     with pytest.raises(Refused, match="the service runs as user 4321; run it as root"):
-        confined_worker._give_up_rights(order(Path("/x"), unconfined=True), Place(place.handle, "/w", 1234, 1), {})
+        confined_worker._give_up_rights(
+            order(Path("/x"), unconfined=True), OpenedWorkspace(place.handle, "/w", 1234, 1), {}
+        )
     assert "restrict" not in dict(given_up)
 
 
@@ -178,12 +182,18 @@ def test_nobody_but_root_works_for_others(place: Place, given_up: Given, monkeyp
     ],
 )
 def test_where_there_is_no_landlock(
-    place: Place, given_up: Given, monkeypatch: pytest.MonkeyPatch, us: int, named: bool, unconfined: bool, fine: bool
+    place: OpenedWorkspace,
+    given_up: Given,
+    monkeypatch: pytest.MonkeyPatch,
+    us: int,
+    named: bool,
+    unconfined: bool,
+    fine: bool,
 ) -> None:
     monkeypatch.setattr(landlock, "is_available", lambda: False)
     monkeypatch.setattr(os, "geteuid", lambda: us)
     monkeypatch.setattr(confined_worker, "_has_that_name", lambda owner, user: named)
-    theirs = Place(place.handle, place.path, 1234, 1)
+    theirs = OpenedWorkspace(place.handle, place.path, 1234, 1)
     if fine:
         confined_worker._give_up_rights(order(Path("/x"), unconfined=unconfined), theirs, {})
     else:
@@ -204,7 +214,7 @@ def test_who_has_which_name() -> None:
 # ---- archives
 
 
-def test_a_users_folder_of_archives_is_made_for_them_alone(base: Path, place: Place) -> None:
+def test_a_users_folder_of_archives_is_made_for_them_alone(base: Path, place: OpenedWorkspace) -> None:
     (base / "old").mkdir(mode=0o700)
     for _ in range(2):
         handle = confined_worker._open_archive(str(base / "old"), "a/../nn", place)
@@ -213,7 +223,7 @@ def test_a_users_folder_of_archives_is_made_for_them_alone(base: Path, place: Pl
         os.close(handle)
 
 
-def test_folders_of_archives_that_are_not_used(base: Path, place: Place) -> None:
+def test_folders_of_archives_that_are_not_used(base: Path, place: OpenedWorkspace) -> None:
     with pytest.raises(Refused, match="there is no archive folder"):
         confined_worker._open_archive(str(base / "none"), "ann", place)
     (base / "open").mkdir(mode=0o755)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,17 @@ from tests.sessions.remote.conftest import address, s3, s3_server
 from tests.sessions.remote.test_pushing import made, push, ran
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.host.disk.records import read_record, write_record
-from wasm_kernel.host.remote.objects import open_objects
+from wasm_kernel.host.remote.objects import Objects, open_objects
 from wasm_kernel.hub.app import WasmKernelHub
 from wasm_kernel.hub.census import HubUser
 from wasm_kernel.hub.policies import Policies
 from wasm_kernel.hub.service import Arrangement, Service
+from wasm_kernel.hub.workspaces import object_stores
 from wasm_kernel.hub.workspaces.object_stores import ObjectStores
 from wasm_kernel.kernel.notices import unshown
 from wasm_kernel.sessions.remote.lease import acquire
 from wasm_kernel.sessions.remote.notices import fetch_notices
-from wasm_kernel.sessions.remote.stored import remote_sessions
+from wasm_kernel.sessions.remote.stored import StoreSurvey, remote_sessions
 
 __all__ = ["address", "s3", "s3_server"]
 
@@ -111,11 +113,42 @@ def test_a_store_that_fails_is_a_problem_of_that_user(s3: str, tmp_path: Path, m
     assert "cannot be reached" in asyncio.run(service.prune("schedule")).users["ann"].left_alone
 
 
+def test_what_a_user_puts_there_harms_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = f"file://{tmp_path}/store"
+    anns, bobs = (open_objects(f"{store}/{name}") for name in ("ann", "bob"))
+    session_id = made(tmp_path, "x = 1")
+    push(bobs, tmp_path, session_id)
+    other = str(uuid.uuid4())
+    for last, data in (
+        ("leases/5", b""),
+        ("leases/000000000007", b"[" * 100_000),
+        ("states/7-x", b""),
+        ("states/7-1", b""),
+    ):
+        anns.write(f"sessions/{other}/{last}", data)
+    service = service_of(tmp_path / "state", store, {"max_sessions": 0})
+    census = asyncio.run(service.census(fresh=True))
+    assert [row.state for row in census.users["ann"].sessions] == ["live"]
+    real = object_stores.survey_store
+
+    def unforeseen(objects: Objects) -> StoreSurvey:
+        if objects.address == anns.address:
+            raise RecursionError
+        return real(objects)
+
+    monkeypatch.setattr(object_stores, "survey_store", unforeseen)
+    run = asyncio.run(service.prune("schedule")).users
+    assert run["ann"].left_alone == "what is in their store cannot be read (RecursionError)"
+    assert list(run["bob"].deleted) == [session_id]
+    service.close()
+
+
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
         ({"store": "s3://bucket/all"}, "must be an address with {username} in it"),
         ({"store": "s3://bucket/{username}/{group}"}, "must be an address with {username} in it"),
+        ({"store": "file:///shared/{username}"}, "links there that lead into others' folders"),
         ({"store": "s3://b/{username}", "remote": True}, "store and remote are both set"),
         ({"store": "s3://b/{username}", "policy": {"max_age": "1d", "archive": True}}, "unset archive"),
     ],

@@ -17,7 +17,7 @@ from tests.sessions.helpers import make_session
 from wasm_kernel.errors import ConfigurationError, NotGranted, WasmKernelError
 from wasm_kernel.host.files.quota import Quota
 from wasm_kernel.host.network.guest_network import GuestNetwork
-from wasm_kernel.kernel.cells import HostMagic
+from wasm_kernel.kernel.cells import MagicInCell
 from wasm_kernel.kernel.magics.answers import Answer
 from wasm_kernel.kernel.magics.magics import SUBCOMMANDS, Magics
 from wasm_kernel.kernel.magics.network_access import NetworkAccess
@@ -53,7 +53,12 @@ class Pretended:
             remote=None,
         )  # fmt: skip
         self.runtime = SimpleNamespace(
-            live=live, last_result=None, count=1, sandbox=self.sandbox, metadata=SimpleNamespace(write=lambda: None)
+            live=live,
+            last_result=None,
+            count=1,
+            sandbox=self.sandbox,
+            metadata=SimpleNamespace(write=lambda: None),
+            guest=asyncio.Lock(),
         )
         self.current = SimpleNamespace(place=place, runtime=self.runtime)
         self.granted = SimpleNamespace(given=dict)
@@ -85,7 +90,7 @@ def host(tmp_path: Path) -> Pretended:
 
 def do(host: Any, line: str, name: str = "session", *, used: bool = False) -> Answer:
     async def run() -> Answer:
-        magic = HostMagic(name, line, shown=True, used=used)
+        magic = MagicInCell(name, line, shown=True, used=used)
         answer = await Magics(host).do(magic, {}, threading.Event())
         after: Callable[[], Awaitable[Answer]] | None = answer.afterwards
         return answer if after is None else await after()
@@ -190,7 +195,7 @@ def test_watched_files_are_shown_after_cells(host: Any) -> None:
     magics = Magics(host)
     result = SandboxResult(success=True, outcome=Outcome(OutcomeKind.OK), exit_code=0, files_created=["a"])
     assert not magics.after_cell(result).text
-    asyncio.run(magics.do(HostMagic("session", "watch on", shown=True), {}, threading.Event()))
+    asyncio.run(magics.do(MagicInCell("session", "watch on", shown=True), {}, threading.Event()))
     assert "a" in magics.after_cell(result).text
 
 

@@ -121,6 +121,8 @@ def test_texts_are_short_and_hold_nothing_that_moves_other_text() -> None:
         assert len(text) == 200
         assert text.isprintable()
         assert text.startswith("a↵b�[31m�gpj.exe ")
+    joined = "\N{WOMAN}\u200d\N{PERSONAL COMPUTER} \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+    assert page({**PAGE, "names": [joined, "b", "c"]})["result"]["names"][0] == joined
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ import pytest
 
 from wasm_kernel.kernel.announcements import Announcement, Kind
 from wasm_kernel.kernel.comm_messages import PANEL
-from wasm_kernel.kernel.side_panel import panel_notices, view
+from wasm_kernel.kernel.side_panel import guest_tables, panel_notices, view
 from wasm_kernel.kernel.side_panel import panel_protocol as protocol
+from wasm_kernel.model import differences
 from wasm_kernel.model.limits import LIMITS
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.timeline_rows import TimelineRow
@@ -42,6 +43,9 @@ def test_both_ends_have_the_same_version_and_rows() -> None:
     assert f"export const VERSION = {protocol.VERSION};" in THEIRS
     assert f"export const PAGE_ROWS = {protocol.PAGE_ROWS};" in THEIRS
     assert f"export const PAGE_COLUMNS = {protocol.PAGE_COLUMNS};" in THEIRS
+    assert f"export const MOST_VARIABLES = {guest_tables._MOST_VARIABLES};" in THEIRS
+    assert f"export const MOST_NAMES = {differences.MOST_NAMES};" in THEIRS
+    assert f"export const MOST_COMPARED = {view._MOST_COMPARED};" in THEIRS
     assert f"export const TARGET = '{PANEL}';" in THEIRS
     from datetime import UTC, datetime
 
@@ -88,3 +92,19 @@ def test_what_a_limit_can_be_raised_to() -> None:
 
 def test_a_request() -> None:
     assert protocol.parse({"request": 3, "do": "undo", "cells": 2, "more": 1}) == (3, protocol.Undo(2))
+
+
+@pytest.mark.parametrize(
+    ("described", "shown"),
+    [
+        (["int", 0, "-12"], "-12"),
+        (["int", 0, "6c8dba9a"], "int"),  # of a very large one there is a hash
+        (["int", 0, "1" * 40], "1" * 40 + "…"),
+        (["DataFrame", 300_000, "1 (5000, 60) 2"], "DataFrame of 300,000 values"),
+        (["ndarray", 1, "1 (1,) 2"], "ndarray of 1 value"),
+        (["list", 3000, "1 3000 2"], "list of 3,000"),
+        (["Model", 0, "1"], "Model"),
+    ],
+)
+def test_a_variable_in_a_few_words(described: list[Any], shown: str) -> None:
+    assert view._short({"x": described}, "x") == shown

@@ -1,5 +1,6 @@
 # What numpy gives as positions and counts, and what it takes as such.
 import functools, operator
+from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 flags, floats, small = np.array([True, False, True]), np.array([1.5, 2.5, -3.5]), np.array([3, 1, 2])
@@ -287,3 +288,9 @@ np.matrix(square).argmax(axis=1)
 np.matrix(square).argmin(axis=0) * 10**10
 np.char.array(words).find("x")
 np.char.array(words).argsort()
+np.ma.clump_unmasked(masked[1])
+np.ix_(flags, [0, 2])[0] * 2**40
+np.ix_(flags, np.array([1], "i4"))[1]
+np.ix_(np.array([], bool), [])
+list(ThreadPoolExecutor(2).map(np.argsort, [small, small[::-1]]))
+ThreadPoolExecutor(2).submit(np.nonzero, flags).result()

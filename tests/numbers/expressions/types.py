@@ -186,3 +186,5 @@ np.array([1]).dtype.char in "lq"
 np.array([1], dtype=np.dtypes.Int64DType())
 np.array([1, 2]).__dlpack_device__()[0]
 np.from_dlpack(np.array([1, 2**40]))
+np.__array_namespace_info__().default_dtypes()["integral"]
+np.__array_namespace_info__().default_dtypes()["real floating"]

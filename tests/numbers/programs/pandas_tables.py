@@ -432,3 +432,9 @@ pd.Categorical(["b", "a"]).argsort() * 10**10
 pd.CategoricalIndex(["b", "a"]).argsort() * 10**10
 df.t.array.argsort()[:3] * 10**10
 np.argsort(few.v) * 10**10
+pd.Index([3, 1, 2]).sort_values(return_indexer=True)[1] * 2**33
+pd.DatetimeIndex(["2021", "2020"]).sort_values(return_indexer=True)[1]
+pd.Index([1, 2]).reindex([2, 5])
+pd.CategoricalIndex(["a", "b"]).reindex(["b", "c"])[1]
+pd.Index([1, 2]).join(pd.Index([2, 3]), how="outer", return_indexers=True)
+pd.date_range("2020", periods=3).asof_locs(pd.DatetimeIndex(["2020-01-02"]), np.ones(3, bool))

@@ -375,3 +375,9 @@ optimize.approx_fprime(np.array([1, 2]), square)
 optimize.check_grad(lambda v: v[0] ** 2, lambda v: np.array([2 * v[0]]), [3])
 optimize.bracket(lambda v: v**2, 1, 2)[:3]
 optimize.fixed_point(lambda v: v / 2 + 1, 3)
+stats.qmc.discrepancy(stats.qmc.Halton(2, scramble=False).random(20), workers=2)
+stats.qmc.discrepancy(stats.qmc.Halton(2, scramble=False).random(20), method="L2-star", workers=-1)
+stats.qmc.Halton(2, scramble=False).random(3, workers=2)
+stats.qmc.Halton(2, rng=0).random(3, workers=2)
+stats.qmc.Halton(2, rng=0).random(3, workers=0)
+stats.mstats.describe(np.ma.array([1, 2, 3])).nobs

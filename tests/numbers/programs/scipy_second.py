@@ -26,6 +26,12 @@ def round_trip(**arrays):
     return {name: value for name, value in sio.loadmat(file).items() if name in arrays}
 
 
+def with_backend(name):
+    """A transform by the backend that is named."""
+    with fft.set_backend(name, only=True):
+        return fft.fft([1, 2])
+
+
 ndimage.label([1, 0, 1])
 ndimage.label(im > 12)[1]
 lab
@@ -387,3 +393,25 @@ fft.fftshift(np.arange(4))
 fft.fht(np.arange(1, 5), 0.1, 1)
 round_trip(a=np.array([1, 2**40]), b=np.array([1, 2], np.int32))
 sio.mmread(io.StringIO("%%MatrixMarket matrix coordinate integer general\n2 2 2\n1 1 5\n2 2 3000000000\n")).sum()
+linalg.ldl(np.array([[2, 1], [1, 3]]))[2]
+linalg.schur(three + S[0, 1], output="complex")
+linalg.schur(np.array([[0, 2, 2], [0, 1, 2], [1, 0, 1]]), output="complex")[0]
+linalg.qz(S, S.T + 1, output="complex")[:2]
+linalg.ordqz(S, S.T + 1, output="complex")[2]
+linalg.rsf2csf(np.triu(S), np.eye(2, dtype=int))
+linalg.signm(S)
+linalg.funm(S, lambda v: v * v)
+signal.medfilt2d(im.astype("u1"))
+signal.medfilt2d(im.astype("u1"), 5)
+signal.medfilt2d(im.astype(float), [3, 5])
+signal.medfilt2d(im.astype("f4"), np.array([5, 3]))
+signal.find_peaks(wave)[0] * 2**40
+signal.peak_widths(wave, peaks, prominence_data=signal.peak_prominences(wave, peaks))
+signal.argrelmax(np.array([[0, 1, 0], [2, 0, 3]]), axis=1)
+many.query([[1, 0.5]], 2)[1].dtype
+spatial.KDTree(plane).query(plane[0])
+spatial.KDTree(plane).query_ball_point(plane[:3], 0.5, return_length=True)
+with_backend("scipy")
+spatial.KDTree(plane).query(plane[:3], 2, workers=-1)
+spatial.KDTree(plane).query_ball_point(plane[:3], 0.5, workers=2)
+tree.query_ball_point(plane[:3], 0.5, workers=2, return_length=True)

@@ -15,7 +15,7 @@ from tests.server.conftest import BASE, QUOTA, Server, Session
 from tests.sessions.helpers import make_session
 from wasm_kernel.host.files.folder import Folder
 from wasm_kernel.model.names import Names, safe_name
-from wasm_kernel.sessions.zip_stream import Bounds, TooMuch, check
+from wasm_kernel.sessions.zip_stream import Bounds, ZipTooLarge, check
 
 MiB = 1 << 20
 
@@ -116,7 +116,7 @@ def test_a_zip_has_bounds(session: Session) -> None:
     with Folder(session.folder) as folder:
         check(folder, [], Bounds(1 << 20, 100))
         for bounds in (Bounds(100, 100), Bounds(1 << 20, 3)):
-            with pytest.raises(TooMuch):
+            with pytest.raises(ZipTooLarge):
                 check(folder, [], bounds)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SWITCH = "WASM_KERNEL_HOST"
-_VERSION = "1"  # of what is said on the socket
+_VERSION = "2"  # of what is said on the socket
 # Read by the C library and the interpreter, or by modules when they are imported (a test has the list of these).
 _PREFIXES = ("PYTHON", "_PYTHON", "LC_", "LD_", "MALLOC_", "RUST_", "RAYON_", "TORNADO_", "WASMTIME_")
 _NAMES = {

@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from wasm_kernel.apps import kernel_app
 from wasm_kernel.apps.kernel_host import protocol, standing
+from wasm_kernel.kernel.channels import PORTS
 from wasm_kernel.kernel.starter import Starter
 
 _PATIENCE = 10.0  # seconds for a requester to say what it wants
@@ -32,11 +33,13 @@ class Requester(Starter):
     def __init__(self, connection: socket.socket, kind: str) -> None:
         self._connection, self._kind = connection, kind
         self.descriptor = connection.fileno()
+        self.learns_ports = kind == protocol.NEW
 
-    def bound(self) -> None:
+    def bound(self, ports: Mapping[str, int]) -> None:
         """Say that clients can connect; end if nobody listens any more: the requester may have started another."""
         try:
-            self._connection.sendall(b"kernel %d\n" % os.getpid())
+            line = " ".join(["kernel", str(os.getpid()), *(str(ports[name]) for name in PORTS)])
+            self._connection.sendall(f"{line}\n".encode())
         except OSError:
             os._exit(1)
 

@@ -17,12 +17,13 @@ class HostedProcess:
 
     Attributes:
         returncode: As of a `subprocess.Popen`: None while it runs.
+        ports: Of its sockets, in the order of `channels.PORTS`.
     """
 
     stdin = stdout = stderr = None
 
-    def __init__(self, pid: int, connection: socket.socket, args: list[str]) -> None:
-        self.pid, self.args = pid, args
+    def __init__(self, pid: int, ports: list[int], connection: socket.socket, args: list[str]) -> None:
+        self.pid, self.ports, self.args = pid, ports, args
         self.returncode: int | None = None
         self._connection = connection
         self._handle = os.pidfd_open(pid)  # another process may get the number

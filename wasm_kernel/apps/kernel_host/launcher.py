@@ -73,7 +73,7 @@ def _kernel(connection: _socket.socket) -> int | None:
         line = connection.recv(4096)
     except OSError:
         return None
-    return int(line[7:]) if line.startswith(b"kernel ") else None
+    return int(line.split()[1]) if line.startswith(b"kernel ") else None
 
 
 def _stand_for(pid: int, connection: _socket.socket, starter: Starter) -> int:

@@ -1,8 +1,8 @@
 """What is said between a host and those who want a kernel of it. Imported by the launcher: no module that takes time.
 
 A request is a number of bytes (four bytes, little-endian) and so many bytes of fields, divided by NUL; four descriptors
-travel with its beginning: the working folder, stdin, stdout, stderr. Answers are lines: ``kernel PID`` when its sockets
-are bound, ``refused WHY``, and, from the host, ``end STATUS`` as `os.waitpid` has it.
+travel with its beginning: the working folder, stdin, stdout, stderr. Answers are lines: ``kernel PID``, with its ports,
+when its sockets are bound, ``refused WHY``, and, from the host, ``end STATUS`` as `os.waitpid` has it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     AnySocket = socket.socket | _socket.socket
 
-PROCESS, CONNECTION, STATUS = "process", "connection", "status"
+PROCESS, CONNECTION, NEW, STATUS = "process", "connection", "new", "status"
 """Kinds of request. The kernel's requester stands for it, and its end is the kernel's (a launcher); or it manages the
-kernel, and its end lets the kernel close its session (a provisioner). Or no kernel is wanted, but the host's state."""
+kernel, and its end lets the kernel close its session (a provisioner). The same, and no client knows the ports yet: the
+kernel may take others than those of its connection file. Or no kernel is wanted, but the host's state."""
 OPTIONS = ["-P", "-m", "wasm_kernel"]  # what a Python is started with that becomes a kernel
 _DESCRIPTORS = 4
 _MOST = 16 << 20

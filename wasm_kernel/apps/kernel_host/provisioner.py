@@ -20,6 +20,7 @@ from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from wasm_kernel.apps.kernel_host import address, protocol
 from wasm_kernel.apps.kernel_host.hosted_process import HostedProcess
+from wasm_kernel.kernel.channels import PORTS
 
 NAME = "wasm-kernel-host"
 _PATIENCE = 20.0  # seconds for a kernel to bind its sockets
@@ -31,16 +32,19 @@ class HostProvisioner(LocalProvisioner):
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
         """Have a kernel forked by the host, or start it."""
-        process = await _hosted([os.path.expanduser(part) for part in cmd], kwargs)  # noqa: PTH111 - as jupyter_client
+        # Somebody may have taken a port since the manager chose it. After a restart clients know the ports.
+        kind = protocol.NEW if self.ports_cached and self.pid is None else protocol.CONNECTION
+        process = await _hosted(kind, [os.path.expanduser(part) for part in cmd], kwargs)  # noqa: PTH111 - as jupyter_client
         if process is None:
             return await super().launch_kernel(cmd, **kwargs)
         self.process = process  # type: ignore[assignment]  # it has all that is used of one
         self.pid = self.pgid = process.pid
         self.cwd = kwargs.get("cwd", pathlib.Path.cwd())
+        self.connection_info.update(zip(PORTS, process.ports, strict=True))  # type: ignore[typeddict-item]
         return self.connection_info
 
 
-async def _hosted(command: list[str], options: dict[str, Any]) -> HostedProcess | None:
+async def _hosted(kind: str, command: list[str], options: dict[str, Any]) -> HostedProcess | None:
     """A kernel from the host; None if there is no host, or it refuses, or something else is wanted."""
     environ = {**(options.get("env") or os.environ), "JPY_PARENT_PID": str(os.getpid())}
     if command[1:4] != protocol.OPTIONS or options.keys() - _UNDERSTOOD or not address.wanted(environ):
@@ -51,17 +55,17 @@ async def _hosted(command: list[str], options: dict[str, Any]) -> HostedProcess 
         return None
     connection = socket.socket(fileno=found.detach())
     try:
-        request = protocol.request(protocol.CONNECTION, key, command[4:], environ)
+        request = protocol.request(kind, key, command[4:], environ)
         with _descriptors(options) as descriptors:
-            pid = await asyncio.wait_for(_ask(connection, request, descriptors), _PATIENCE)
-            return HostedProcess(pid, connection, command)
+            pid, ports = await asyncio.wait_for(_ask(connection, request, descriptors), _PATIENCE)
+            return HostedProcess(pid, ports, connection, command)
     except (OSError, ValueError, TimeoutError):  # it ended just now, or refused
         connection.close()
         return None
 
 
-async def _ask(connection: socket.socket, request: bytes, descriptors: list[int]) -> int:
-    """The kernel's process, once its sockets are bound. `ValueError`: there will be none."""
+async def _ask(connection: socket.socket, request: bytes, descriptors: list[int]) -> tuple[int, list[int]]:
+    """The kernel's process and ports, once its sockets are bound. `ValueError`: there will be none."""
     loop = asyncio.get_running_loop()
     connection.setblocking(False)
     sent = protocol.send(connection, request, descriptors)
@@ -69,7 +73,8 @@ async def _ask(connection: socket.socket, request: bytes, descriptors: list[int]
     line = await loop.sock_recv(connection, 4096)
     if not line.startswith(b"kernel "):
         raise ValueError(line.decode(errors="replace"))
-    return int(line[7:])
+    pid, *ports = map(int, line.split()[1:])
+    return pid, ports
 
 
 @contextlib.contextmanager

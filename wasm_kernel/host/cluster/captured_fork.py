@@ -106,10 +106,10 @@ class CapturedFork:
     """
 
     def __init__(
-        self, fork: Fork, base: BaseMemory, base_name: str, request: wire.StartWorkers, image_key: str,
-        policy: ExecutionPolicy, files: SentFiles,
+        self, fork: Fork, base: BaseMemory, request: wire.StartWorkers, image_key: str,
+        policy: ExecutionPolicy, files: SentFiles, session: str,
     ) -> None:  # fmt: skip
-        """The guest must stand still."""
+        """The guest must stand still. ``session``: what workers know its session by."""
         self.id = uuid.uuid4().hex
         self._lock = threading.Lock()  # held while the memory is read: it goes when the turn ends
         assert isinstance(fork.memory, ForkedMemory)
@@ -131,8 +131,8 @@ class CapturedFork:
                 request.entry,
                 request.pool,
                 request.era,
-                base_name,
                 policy,
+                session,
             ).encode()
         except BaseException:
             self.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import uuid
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -33,7 +34,6 @@ class Member:
     address: str
     threads: int
     image_key: str
-    base: str
     problem: str
 
 
@@ -42,6 +42,7 @@ class Connection:
 
     Attributes:
         address: Of the scheduler, as the person wrote it.
+        id: What workers know the session by that it is for.
         client: Dask's, for use on `loop`.
         threads: How many calls the cluster runs at a time, as it was last heard.
         sent: The chunks that each worker was sent, by its address.
@@ -51,7 +52,7 @@ class Connection:
     def __init__(self, address: str) -> None:
         if find_spec("distributed") is None:
             raise ConfigurationError("clusters need the extra 'dask': pip install 'wasm-kernel[dask]'")
-        self.address = address
+        self.address, self.id = address, uuid.uuid4().hex
         self.loop = asyncio.new_event_loop()
         self.client: Client
         self.closed = False
@@ -115,7 +116,7 @@ class Connection:
         for address, threads in info.items():
             answer = answers.get(address)
             said = identity(answer) if isinstance(answer, bytes) else {"problem": _problem(answer)}
-            found.append(Member(address, threads, said.get("key", ""), said.get("base", ""), said.get("problem", "")))
+            found.append(Member(address, threads, said.get("key", ""), said.get("problem", "")))
         return found
 
     def background(self, work: Coroutine[Any, Any, Any]) -> None:

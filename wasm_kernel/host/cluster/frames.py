@@ -36,8 +36,8 @@ class Description:
         stack_pointer: Where its C frames end in its memory.
         function: The address of what a worker calls.
         pool, era: Which workers of the guest these are.
-        base: The hash of the base memory that it builds on.
         policy: The session's limits.
+        session: Whose it is, by a name that the host made up: all that one has on a worker shares its limits.
     """
 
     manifest: Manifest
@@ -46,8 +46,8 @@ class Description:
     function: int
     pool: int
     era: int
-    base: str
     policy: ExecutionPolicy
+    session: str
 
     def encode(self) -> bytes:
         """As bytes."""
@@ -57,8 +57,8 @@ class Description:
             "function": self.function,
             "pool": self.pool,
             "era": self.era,
-            "base": self.base,
             "policy": policy,
+            "session": self.session,
         }
         parts = [part for m in (self.manifest, self.packages) for part in (m.snapshot.to_json(), m.body())]
         return wire.encode(header, parts)
@@ -84,8 +84,8 @@ class Description:
             _number(header, "function", 1 << 32),
             _number(header, "pool", 1 << 48),
             _number(header, "era", 1 << 48),
-            _text(header, "base"),
             limits,
+            _text(header, "session"),
         )
 
 
@@ -114,7 +114,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CallOutcome:
     """What came of a call, or of handing a fork over, on a worker.
 
     Attributes:
@@ -150,7 +150,7 @@ class Outcome:
         )
 
     @classmethod
-    def decode(cls, data: object, policy: ExecutionPolicy) -> Outcome:
+    def decode(cls, data: object, policy: ExecutionPolicy) -> CallOutcome:
         """From what Dask gave as a result; `BadFrame` if that is none, or holds more than the session may have."""
         most = wire.MAX_RESULT_BYTES + policy.stdout_max_bytes + policy.stderr_max_bytes + (1 << 20)
         header, parts = _decoded(data, most)

@@ -16,7 +16,7 @@ from wasm_kernel.errors import ClusterError
 from wasm_kernel.host.cluster import tasks
 from wasm_kernel.host.cluster.captured_fork import CapturedFork
 from wasm_kernel.host.cluster.connection import Connection
-from wasm_kernel.host.cluster.frames import REFUSED, Outcome
+from wasm_kernel.host.cluster.frames import REFUSED, CallOutcome
 from wasm_kernel.host.remote.chunk_packs import packed
 from wasm_kernel.model.policy import ExecutionPolicy
 
@@ -91,7 +91,7 @@ class HandingOver:
             missing = wanted
         raise ClusterError("a worker did not take the notebook: files in /app may have changed meanwhile")
 
-    async def _offer(self, address: str, chunks: frozenset[bytes]) -> Outcome:
+    async def _offer(self, address: str, chunks: frozenset[bytes]) -> CallOutcome:
         packs: list[Future[Any]] = []
         if chunks:
             if chunks not in self._packs:
@@ -113,16 +113,16 @@ class HandingOver:
             found.append((await self._connection.client.scatter({key: data}, workers=[address]))[key])
         return found
 
-    async def call(self, data: bytes) -> Outcome:
+    async def call(self, data: bytes) -> CallOutcome:
         """Have a call run; cancelled if whoever waits for it is."""
         future = self._connection.client.submit(
             tasks.run_call, self._fork.id, data, key=f"wasm-kernel-call-{uuid.uuid4().hex}", pure=False
         )
         return await self._answer(future)
 
-    async def _answer(self, future: Future[Any]) -> Outcome:
+    async def _answer(self, future: Future[Any]) -> CallOutcome:
         try:
-            return Outcome.decode(await future.result(), self._policy)
+            return CallOutcome.decode(await future.result(), self._policy)
         except asyncio.CancelledError:
             self._connection.background(future.cancel(force=True))
             raise

@@ -13,7 +13,7 @@ _FIRST = 1.0  # seconds before anything is shown: what is quick needs no progres
 _EVERY = 0.5
 
 
-class Progress:
+class CallsProgress:
     """Counts calls, and shows them. Not thread-safe: its user has a lock."""
 
     def __init__(self, emit: Callable[[wire.Event], None]) -> None:

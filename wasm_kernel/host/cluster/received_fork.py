@@ -18,7 +18,7 @@ from wasm_kernel.host import administrator
 from wasm_kernel.host.cluster.chunk_cache import ChunkCache
 from wasm_kernel.host.cluster.frames import Description
 from wasm_kernel.host.files import delete_tree
-from wasm_kernel.host.files.saved_tree import SavedTree
+from wasm_kernel.host.files.saved_tree import lay_out
 from wasm_kernel.host.image.image import Image
 from wasm_kernel.host.runtime import scratch
 from wasm_kernel.host.runtime.guest_files import GuestFiles
@@ -78,9 +78,9 @@ class ReceivedFork:
             needed = sum(file.size for file in everything)
             if needed > shutil.disk_usage(self._folder).free:
                 raise OSError(28, os.strerror(28), str(self._folder))
-            SavedTree("app", app).restore([f for f in manifest.files if f.mount == "app"], cache.read, sync=False)
-            SavedTree("tmp", tmp).restore([f for f in manifest.files if f.mount == "tmp"], cache.read, sync=False)
-            SavedTree("app", self._packages).restore(list(description.packages.files), cache.read, sync=False)
+            lay_out(app, [f for f in manifest.files if f.mount == "app"], cache.read)
+            lay_out(tmp, [f for f in manifest.files if f.mount == "tmp"], cache.read)
+            lay_out(self._packages, list(description.packages.files), cache.read)
             scratch.furnish(tmp)
         except BaseException:
             self.close()

@@ -1,4 +1,5 @@
-"""A guest's copy on a worker of a Dask cluster, which runs calls one after the other, and those that share its fork.
+"""A guest's copy on a worker of a Dask cluster, which runs calls one after the other, those that share its fork, and
+all that share its session's limits.
 
 It is the `Worker` of a notebook with workers of its own, with another employer: one that has a call at a time, from
 Dask, and waits for what comes of it. A copy is kept for the next call of the same fork, as a process of a pool is; one
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from wasm_kernel.guest import wire
-from wasm_kernel.host.cluster.frames import DONE, ENDED, Call, Outcome
+from wasm_kernel.host.cluster.frames import DONE, ENDED, Call, CallOutcome
 from wasm_kernel.host.cluster.received_fork import ReceivedFork
 from wasm_kernel.host.runtime.instance_parts import Fork, Handlers, Limits
 from wasm_kernel.host.runtime.worker import Worker
@@ -21,6 +22,7 @@ from wasm_kernel.host.runtime.workers import too_long
 from wasm_kernel.model.units import format_size
 
 _LOOK = 0.1  # seconds between looks whether a call is still wanted
+_MOST_BETWEEN = 1.0  # seconds that a copy may need to ask for its next call
 _JOIN = 0.05
 CANCELLED = "the call was cancelled"
 
@@ -33,6 +35,7 @@ class RemoteWorker:
         self._crew = crew
         self._clocks = Clocks()
         self._changed = threading.Event()  # something happened that whoever waits for a call should look at
+        self._asks = threading.Event()  # for its next call
         self._next: wire.SubmitTask | None = None
         self._result: wire.TaskDone | None = None
         self._why: str | None = None
@@ -42,12 +45,11 @@ class RemoteWorker:
         self._worker = Worker(number, number, description.pool, description.era, self)
 
         def make(output: Callable[[int, bytes], None], frame: Callable[[bytes], bytes]) -> object:
-            files, room = crew.fork.files, crew.room
             handlers = Handlers(
                 output,
                 frame,
-                files.first_change,
-                lambda kind, wanted: room.give(self, kind, wanted),
+                crew.fork.files.first_change,
+                lambda kind, wanted: crew.session.room.give(self, kind, wanted),
                 max_frame=wire.MAX_FRAME_BYTES,
             )
             return crew.fork.instance(limits, handlers)
@@ -59,7 +61,13 @@ class RemoteWorker:
         """Whether it can run no more calls."""
         return self._why is not None
 
-    def run(self, call: Call, wanted: Callable[[], bool]) -> Outcome:
+    def goes_on(self) -> bool:
+        """Whether it can run another call. One that does something else by now is ended."""
+        if not self.ended_already and not self._asks.wait(_MOST_BETWEEN):
+            self.stop("it did not ask for its next call")
+        return not self.ended_already
+
+    def run(self, call: Call, wanted: Callable[[], bool]) -> CallOutcome:
         """Run a call to its end, or until nobody wants it any more."""
         self._result, self._output, self._showed = None, {"stdout": "", "stderr": ""}, False
         self._changed.clear()
@@ -82,10 +90,10 @@ class RemoteWorker:
         outputs = (self._output["stdout"], self._output["stderr"])
         if self._result is not None:
             status, data = self._result.status, self._result.buffers[0]
-            return Outcome(DONE, "", status, data, *outputs, cpu, changed, self._showed)
+            return CallOutcome(DONE, "", status, data, *outputs, cpu, changed, self._showed)
         # One that was gone before it took the call says nothing about it: another copy gets it.
         why = self._why or "" if self._next is None else ""
-        return Outcome(ENDED, why, 0, b"", *outputs, cpu, changed, self._showed)
+        return CallOutcome(ENDED, why, 0, b"", *outputs, cpu, changed, self._showed)
 
     def stop(self, why: str) -> None:
         """End it by force."""
@@ -111,10 +119,15 @@ class RemoteWorker:
     def take(self, worker: Worker) -> wire.SubmitTask | None:
         """As `Employer` says."""
         task, self._next = self._next, None
+        if task is None:
+            self._asks.set()
+        else:
+            self._asks.clear()
         return task
 
     def done(self, worker: Worker, result: wire.TaskDone) -> None:
-        """As `Employer` says."""
+        """As `Employer` says. What it does between calls counts for no call, so it may not be much."""
+        self._most_cpu = self._clocks.seconds() + _MOST_BETWEEN
         self._result = result
         self._changed.set()
 
@@ -132,7 +145,7 @@ class RemoteWorker:
     def ended(self, worker: Worker, why: str) -> None:
         """As `Employer` says."""
         self._clocks.stop()
-        self._crew.room.take_back(self)
+        self._crew.session.room.take_back(self)
         self._why = why
         self._changed.set()
 
@@ -140,30 +153,100 @@ class RemoteWorker:
         """As `Employer` says."""
         if self._most_cpu is not None and self._clocks.seconds() > self._most_cpu:
             self.end(too_long(self._crew.fork.policy))
-        self._crew.watch(now)
+        self._crew.session.watch(now)
 
 
-class Crew:
-    """The copies of one fork in this process: they share its files, and the session's limits.
+class SessionLimits:
+    """What all copies of one session in this process share, of whichever fork. Thread-safe.
+
+    So many copies are there as calls can run at a time, whatever number of pools they belong to: of those that rest,
+    the ones of other forks make way.
 
     Attributes:
-        fork: What they are copies of.
         room: Room on the disk.
     """
 
-    def __init__(self, fork: ReceivedFork, threads: int, number: Callable[[], int]) -> None:
+    def __init__(self, threads: int) -> None:
         """``threads``: how many calls may run at a time."""
-        self.fork, self._number = fork, number
+        self.threads = threads
+        self._lock = threading.Lock()
+        self._crews: list[Crew] = []
+        self._looks: Looks | None = None
+        self.room = SharedRoom(self._left, lambda: sum(len(crew.copies()) for crew in self.crews()) + 1)
+
+    def crews(self) -> list[Crew]:
+        """The copies of each fork; the newest fork is the last."""
+        with self._lock:
+            return list(self._crews)
+
+    def join(self, crew: Crew) -> None:
+        """There is one more fork."""
+        with self._lock:
+            self._crews.append(crew)
+            if self._looks is None:
+                self._looks = Looks(crew.most_private_bytes)
+
+    def leave(self, crew: Crew) -> None:
+        """A fork is gone, and its files with it."""
+        with self._lock:
+            self._crews = [other for other in self._crews if other is not crew]
+
+    def make_way(self, crew: Crew) -> None:
+        """See that there may be one copy more, of this fork."""
+        crews = self.crews()
+        for other in crews:
+            while other is not crew and sum(len(one.copies()) for one in crews) >= self.threads:
+                if not other.let_one_go():
+                    break
+
+    def _left(self, kind: int) -> tuple[int, int]:
+        """What they may still write, all of them into folders of their own fork's."""
+        crews = self.crews()
+        written = [crew.written(kind) for crew in crews]
+        left = [min(crew.allowed[n] for crew in crews) - sum(one[n] for one in written) for n in range(2)]
+        return max(0, left[0]), max(0, left[1])
+
+    def watch(self, now: float) -> None:
+        """On the ticker's thread: see that all of them have no more memory than the session may have."""
+        with self._lock:
+            looks, crews = self._looks, list(self._crews)
+            if looks is None or not looks.due(now) or not looks.may_be_too_much():
+                return
+        workers = [worker for crew in crews for worker in crew.copies()]
+        sizes = [(worker.private_bytes(), worker) for worker in workers if not worker.ended_already]
+        if sum(size for size, _ in sizes) > looks.private_bytes:
+            size, largest = max(sizes, key=lambda one: one[0])
+            most = format_size(crews[-1].fork.policy.memory_bytes)
+            largest.end(
+                f"the notebook and its calls on one machine need more than the memory limit of {most}; this one had "
+                f"changed {format_size(size)}. Use `%session limits memory=…`"
+            )
+
+
+class Crew:
+    """The copies of one fork in this process: they share its files, and with other forks the session's limits.
+
+    Attributes:
+        fork: What they are copies of.
+        session: The limits that they share.
+        allowed: Bytes and names that could be written when there was none yet.
+        most_private_bytes: How much they may change of its memory.
+    """
+
+    def __init__(self, fork: ReceivedFork, session: SessionLimits, number: Callable[[], int]) -> None:
+        """``number``: of the next copy."""
+        self.fork, self.session, self._number = fork, session, number
         self._lock = threading.Lock()
         self._idle: list[RemoteWorker] = []
         self._all: set[RemoteWorker] = set()
-        self.room = SharedRoom(lambda kind: fork.files.left(fork.policy, kind), lambda: len(self._all) + 1)
         policy, size = fork.policy, fork.fork.memory.size
-        self._share = divide(threads, size, 0, policy, None)
+        self.allowed = fork.files.left(policy, 0)
+        self.most_private_bytes = policy.memory_bytes - size
+        self._share = divide(session.threads, size, 0, policy, None)
         self._free = threading.Semaphore(self._share.workers)
-        self._limits = Limits(self._share.memory_bytes, policy.max_file_bytes, open_files(policy, threads))
-        self._looks = Looks(policy.memory_bytes - size)
+        self._limits = Limits(self._share.memory_bytes, policy.max_file_bytes, open_files(policy, session.threads))
         self.calls = 0  # that run or wait; under the lock of whoever has it
+        session.join(self)
 
     @property
     def problem(self) -> str:
@@ -176,11 +259,11 @@ class Crew:
             f"{format_size(self.fork.fork.memory.size)} of it. `%session limits memory=…` raises it"
         )
 
-    def run(self, call: Call, wanted: Callable[[], bool]) -> Outcome:
+    def run(self, call: Call, wanted: Callable[[], bool]) -> CallOutcome:
         """Run a call in a copy that is free, or in a new one."""
         while not self._free.acquire(timeout=_LOOK):
             if not wanted():
-                return Outcome(ENDED, CANCELLED)
+                return CallOutcome(ENDED, CANCELLED)
         try:
             while True:
                 worker = self._take()
@@ -194,17 +277,21 @@ class Crew:
             self._free.release()
 
     def _take(self) -> RemoteWorker:
-        with self._lock:
-            while self._idle:
-                worker = self._idle.pop()
-                if not worker.ended_already:
-                    return worker
+        while (worker := self._rested()) is not None:
+            if worker.goes_on():
+                return worker
+            with self._lock:
                 self._all.discard(worker)
+        self.session.make_way(self)
         description = self.fork.description
         worker = RemoteWorker(self, self._number(), self.fork.fork, description.function, self._limits)
         with self._lock:
             self._all.add(worker)
         return worker
+
+    def _rested(self) -> RemoteWorker | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
 
     def _give_back(self, worker: RemoteWorker) -> None:
         with self._lock:
@@ -221,20 +308,24 @@ class Crew:
         """Get the attention of a copy that is to end."""
         worker.bump()
 
-    def watch(self, now: float) -> None:
-        """On the ticker's thread: see that all of them have no more memory than the session may have."""
+    def copies(self) -> list[RemoteWorker]:
+        """All of them."""
         with self._lock:
-            if not self._looks.due(now) or not self._looks.may_be_too_much():
-                return
-            workers = list(self._all)
-        sizes = [(worker.private_bytes(), worker) for worker in workers if not worker.ended_already]
-        if sum(size for size, _ in sizes) > self._looks.private_bytes:
-            size, largest = max(sizes, key=lambda one: one[0])
-            most = format_size(self.fork.policy.memory_bytes)
-            largest.end(
-                f"the notebook and its calls on one machine need more than the memory limit of {most}; this one had "
-                f"changed {format_size(size)}. Use `%session limits memory=…`"
-            )
+            return list(self._all)
+
+    def let_one_go(self) -> bool:
+        """End one that has nothing to do; whether there was one."""
+        worker = self._rested()
+        if worker is not None:
+            worker.stop("")
+            with self._lock:
+                self._all.discard(worker)
+        return worker is not None
+
+    def written(self, kind: int) -> tuple[int, int]:
+        """Bytes and names that they have written. ``kind``: as for `GuestFiles.left`."""
+        left = self.fork.files.left(self.fork.policy, kind)
+        return self.allowed[0] - left[0], self.allowed[1] - left[1]
 
     def close(self) -> None:
         """End all of them."""
@@ -242,4 +333,5 @@ class Crew:
             workers, self._all, self._idle = list(self._all), set(), []
         for worker in workers:
             worker.stop("")
+        self.session.leave(self)
         self.fork.close()

@@ -21,9 +21,9 @@ from wasm_kernel.errors import ClusterError, SandboxError
 from wasm_kernel.guest import wire
 from wasm_kernel.host.cluster.captured_fork import CapturedFork, SentFiles
 from wasm_kernel.host.cluster.connection import Connection
-from wasm_kernel.host.cluster.frames import ENDED, MISSING, REFUSED, Call, Outcome
+from wasm_kernel.host.cluster.frames import ENDED, MISSING, REFUSED, Call, CallOutcome
 from wasm_kernel.host.cluster.handing_over import HandingOver
-from wasm_kernel.host.cluster.progress import Progress
+from wasm_kernel.host.cluster.progress import CallsProgress
 from wasm_kernel.host.runtime.tasks import MOST_WAITING_BYTES, MOST_WAITING_TASKS, Results
 from wasm_kernel.host.runtime.worker_limits import Clocks
 from wasm_kernel.host.runtime.workers import INTERRUPTED, Turn, too_long
@@ -34,26 +34,41 @@ _LEAST_AHEAD = 8
 _LOOK = 0.2  # seconds
 _GONE_AFTER = 10.0  # seconds without a scheduler, or without any worker
 _ROOM = 0.05
+_MOST_FORKS = 4  # at a time: each holds a copy of what the guest has written in its cell
 
 _Key = tuple[int, int]  # a pool and an era
 
 
 @dataclass
 class _Call:
-    """A call that is not done. ``submitted``: Dask has it."""
+    """A call that is not done. ``fork``: where it runs. ``submitted``: Dask has it."""
 
     task: wire.SubmitTask
+    fork: _Fork | None = None
     submitted: bool = False
     work: asyncio.Task[None] | None = None
 
 
 @dataclass
 class _Fork:
-    """A fork, and the calls for it that were not begun."""
+    """A fork, and the calls for it that were not begun.
+
+    Attributes:
+        workers: How many the guest believes there are.
+        calls: How many calls of it are not done.
+    """
 
     captured: CapturedFork
     handing_over: HandingOver
+    workers: int
     waiting: deque[_Call] = field(default_factory=deque)
+    calls: int = 0
+
+    def add(self, call: _Call) -> None:
+        """One more call."""
+        call.fork = self
+        self.calls += 1
+        self.waiting.append(call)
 
 
 class ClusterWorkers:
@@ -65,11 +80,10 @@ class ClusterWorkers:
         connection: Connection,
         files: SentFiles,
         image_key: str,
-        base_name: str,
         most: int,
     ) -> None:
         self._turn, self._connection, self._files = turn, connection, files
-        self._image_key, self._base_name, self._most = image_key, base_name, most
+        self._image_key, self._most = image_key, most
         self.results = Results(turn.run.wake.set, lambda: None)
         self._lock = threading.RLock()  # held while something is given to the guest, and to see that its turn lasts
         self._ended = False
@@ -81,36 +95,53 @@ class ClusterWorkers:
         self._clocks, self._cpu = Clocks(), 0.0
         self._interrupts = turn.run.interrupts
         self._watching: asyncio.Task[None] | None = None
-        self._progress = Progress(turn.capture.emit)
+        self._progress = CallsProgress(turn.capture.emit)
 
     # ---- for the guest, on its thread
 
     def start(self, request: wire.StartWorkers) -> tuple[int, str]:
         """As `TaskRunner.start` says. What was forked for an era stays as it was then, however many calls follow."""
         count, policy = min(request.count, self._most), self._turn.policy
-        if (request.pool, request.era) in self._forks:
+        known = self._forks.get((request.pool, request.era))
+        if known is not None:
+            known.workers += count
             return count, ""
         if policy.fuel_budget is not None:
             return 0, "a session with a limit on fuel cannot use a cluster: `%session limits fuel=none`"
         if not self._connection.alive:
             return 0, _GONE
-        if not self._forks:
-            self._clocks.start()
+        if not self._make_way(request.pool):
+            return 0, ""
+        self._clocks.start()
         fork = self._turn.instance.fork()
         if fork is None:
             return 0, "this session was saved by an earlier version, whose machine code cannot be forked"
         try:
             captured = CapturedFork(
-                fork, self._turn.instance.base, self._base_name, request, self._image_key, policy, self._files
+                fork, self._turn.instance.base, request, self._image_key, policy, self._files, self._connection.id
             )
         except (SandboxError, OSError) as e:
             return 0, str(e)
-        made = _Fork(captured, HandingOver(self._connection, captured, policy))
+        made = _Fork(captured, HandingOver(self._connection, captured, policy), count)
         with self._lock:
             self._forks[request.pool, request.era] = made
-            made.waiting.extend(self._early.pop(request.pool, ()))
+            for call in self._early.pop(request.pool, ()):
+                made.add(call)
         self._later(lambda: self._begin(made))
         return count, ""
+
+    def _make_way(self, pool: int) -> bool:
+        """Let forks go that have nothing to do: earlier ones of this pool, and those of others if there are many.
+
+        Whether there may be another one. Pools whose fork is gone are told that they have no workers any more.
+        """
+        with self._lock:
+            for key, fork in list(self._forks.items()):
+                if not fork.calls and (key[0] == pool or len(self._forks) >= _MOST_FORKS):
+                    self._let_go(self._forks.pop(key))
+                    for _ in range(fork.workers):
+                        self.results.put({"pool": key[0], "era": key[1], "ended": ""})
+            return len(self._forks) < _MOST_FORKS
 
     def submit(self, task: wire.SubmitTask) -> None:
         """As `TaskRunner.submit` says."""
@@ -129,7 +160,7 @@ class ClusterWorkers:
             if fork is None:
                 self._early.setdefault(task.pool, []).append(call)
                 return
-            fork.waiting.append(call)
+            fork.add(call)
         self._later(self._fill)
 
     def _fork_for(self, task: wire.SubmitTask) -> _Fork | None:
@@ -184,6 +215,8 @@ class ClusterWorkers:
         """Nobody waits for it any more. Under the lock."""
         self._calls.pop((call.task.pool, call.task.task), None)
         self._bytes -= len(call.task.buffers[0])
+        if call.fork is not None:
+            call.fork.calls -= 1
         if call.work is not None:
             self._later(call.work.cancel)
 
@@ -224,14 +257,13 @@ class ClusterWorkers:
         except ClusterError as e:
             self._break(call.task.pool, str(e))
         except Exception as e:  # noqa: BLE001 - whatever Dask raises, its pool is broken and the session goes on
-            self._break(
-                call.task.pool, _GONE if isinstance(e, CancelledError) else f"the cluster failed: {_in_short(e)}"
-            )
+            gone = isinstance(e, CancelledError) or not self._connection.alive
+            self._break(call.task.pool, _GONE if gone else f"the cluster failed: {_in_short(e)}")
         finally:
             self._under_way -= 1
             self._fill()
 
-    async def _outcome(self, call: _Call, fork: _Fork) -> Outcome:
+    async def _outcome(self, call: _Call, fork: _Fork) -> CallOutcome:
         """Have a call run wherever Dask wants to."""
         for _ in range(_ATTEMPTS):
             data = Call(call.task.task, call.task.buffers[0], self._cpu_left()).encode()
@@ -241,7 +273,7 @@ class ClusterWorkers:
             await fork.handing_over.to(outcome.worker)
         raise ClusterError("workers of the cluster did not keep what was sent to them")
 
-    def _deliver(self, call: _Call, fork: _Fork, outcome: Outcome) -> None:
+    def _deliver(self, call: _Call, fork: _Fork, outcome: CallOutcome) -> None:
         task, capture = call.task, self._turn.capture
         with self._lock:
             if self._ended or self._calls.get((task.pool, task.task)) is not call:

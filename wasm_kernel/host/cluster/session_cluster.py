@@ -6,11 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wasm_kernel.errors import ClusterError
-from wasm_kernel.host.cluster.base_name import name_of
 from wasm_kernel.host.cluster.captured_fork import SentFiles
 from wasm_kernel.host.cluster.connection import Connection, Member
 from wasm_kernel.host.cluster.runner import ClusterWorkers
-from wasm_kernel.host.image.older_images import inputs_of
+from wasm_kernel.host.image.older_images import why_another
 from wasm_kernel.host.runtime.guest_image import GuestImage
 from wasm_kernel.host.runtime.workers import Turn
 from wasm_kernel.model.policy import ExecutionPolicy
@@ -31,7 +30,7 @@ class SessionCluster:
         ``may``: why it may not be used now; empty if it may.
         """
         self._may = may
-        self._image_key, self._base = inputs_of(image.key), name_of(image.memory)
+        self._image_key = image.key
         self._files: tuple[Path, SentFiles] | None = None
         self.connection = Connection(address)
         try:
@@ -60,14 +59,8 @@ class SessionCluster:
             if member.image_key != self._image_key:
                 raise ClusterError(
                     f"the worker {member.address} has the image {member.image_key}, and this session needs "
-                    f"{self._image_key}: install the same version of wasm-kernel there and here, and run "
-                    "`wasm-kernel install`. A session of an earlier version moves to this one's with %session reset"
-                )
-            if member.base != self._base:
-                raise ClusterError(
-                    f"the image {member.image_key} of the worker {member.address} was built apart from this machine's. "
-                    "Make a pack of one with `wasm-kernel image pack FILE`, and install that on the others with "
-                    "`wasm-kernel install --image FILE`"
+                    f"{self._image_key}: {why_another(member.image_key, self._image_key)}. A session of an earlier "
+                    "version moves to this one's with %session reset"
                 )
 
     # ---- as `Elsewhere` says
@@ -81,9 +74,7 @@ class SessionCluster:
         scratch = turn.files.scratch
         if self._files is None or self._files[0] != scratch:
             self._files = scratch, SentFiles(turn.files.folder, scratch, packages)
-        base = self._base if inputs_of(image.key) == self._image_key else ""
-        most = self.most_workers(turn.policy)
-        return ClusterWorkers(turn, self.connection, self._files[1], inputs_of(image.key), base, most)
+        return ClusterWorkers(turn, self.connection, self._files[1], image.key, self.most_workers(turn.policy))
 
     def close(self) -> None:
         """Leave the cluster."""

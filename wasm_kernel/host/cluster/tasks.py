@@ -11,6 +11,7 @@ import json
 import os
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +19,13 @@ from typing import Any
 
 from wasm_kernel.errors import WasmKernelError
 from wasm_kernel.guest.wire import BadFrame
-from wasm_kernel.host.cluster.base_name import name_of
 from wasm_kernel.host.cluster.chunk_cache import ChunkCache
-from wasm_kernel.host.cluster.frames import MISSING, REFUSED, Call, Description, Outcome
+from wasm_kernel.host.cluster.frames import MISSING, REFUSED, Call, CallOutcome, Description
 from wasm_kernel.host.cluster.received_fork import ReceivedFork, chunks_of
-from wasm_kernel.host.cluster.remote_worker import Crew
+from wasm_kernel.host.cluster.remote_worker import Crew, SessionLimits
 from wasm_kernel.host.image import image
 from wasm_kernel.host.image.image import Image
+from wasm_kernel.host.image.older_images import why_another
 
 _MOST_FORKS = 4  # that nobody uses now, and are kept
 _UNUSED_SECONDS = 300.0  # and for how long at most
@@ -52,13 +53,13 @@ def forget(fork_ids: Sequence[str]) -> None:
         _the_station.forget(fork_ids)
 
 
-def _answered(work: Callable[[Station], Outcome]) -> bytes:
+def _answered(work: Callable[[Station], CallOutcome]) -> bytes:
     try:
         outcome = work(_station())
     except (WasmKernelError, BadFrame, ValueError) as e:
-        outcome = Outcome(REFUSED, str(e))
+        outcome = CallOutcome(REFUSED, str(e))
     except OSError as e:
-        outcome = Outcome(REFUSED, f"the worker's system fails: {e.strerror or e}")
+        outcome = CallOutcome(REFUSED, f"the worker's system fails: {e.strerror or e}")
     return replace(outcome, worker=_address()).encode()
 
 
@@ -101,46 +102,48 @@ class Station:
         self._lock = threading.Lock()
         self._cache = ChunkCache(folder)
         self._forks: dict[str, Crew] = {}
+        self._sessions: weakref.WeakValueDictionary[str, SessionLimits] = weakref.WeakValueDictionary()
         self._used: dict[str, float] = {}
         self._making: dict[str, threading.Lock] = {}
+        self._will_tidy = False
         self._workers = int.from_bytes(os.urandom(2), "little") * 100  # so that numbers differ from machine to machine
         self._image: Image | None = None
-        self._base = ""
-        self.identity = {"key": image.parts().base.key, "base": "", "problem": ""}
+        self.identity = {"key": image.key_of(image.parts().base), "problem": ""}
         try:
             self._image = image.load()
             self._image.modules()
-            self._base = self.identity["base"] = name_of(self._image.memory)
         except WasmKernelError as e:
             self.identity["problem"] = str(e)
 
-    def adopt(self, fork_id: str, data: bytes, packs: Sequence[bytes]) -> Outcome:
+    def adopt(self, fork_id: str, data: bytes, packs: Sequence[bytes]) -> CallOutcome:
         """As `adopt` says."""
         with self._lock:
             if fork_id in self._forks:
-                return Outcome(MISSING)
+                return CallOutcome(MISSING)
             making = self._making.setdefault(fork_id, threading.Lock())
         with making:
             if fork_id in self._forks:
-                return Outcome(MISSING)
+                return CallOutcome(MISSING)
             problem = self._problem(description := Description.decode(data))
             if problem:
-                return Outcome(REFUSED, problem)
+                return CallOutcome(REFUSED, problem)
             for pack in packs:
                 self._cache.add(pack)
             missing = self._cache.missing(chunks_of(description))
             if missing:
-                return Outcome(MISSING, data=b"".join(missing))
+                return CallOutcome(MISSING, data=b"".join(missing))
             assert self._image is not None
-            crew = Crew(ReceivedFork(description, self._cache, self._image, self._folder), self._threads, self._number)
+            with self._lock:
+                session = self._sessions.setdefault(description.session, SessionLimits(self._threads))
+            crew = Crew(ReceivedFork(description, self._cache, self._image, self._folder), session, self._number)
             if crew.problem:
                 crew.close()
-                return Outcome(REFUSED, crew.problem)
+                return CallOutcome(REFUSED, crew.problem)
             with self._lock:
                 self._forks[fork_id], self._used[fork_id] = crew, time.monotonic()
                 self._making.pop(fork_id, None)
             self._tidy()
-        return Outcome(MISSING)
+        return CallOutcome(MISSING)
 
     def _problem(self, description: Description) -> str:
         """Why this worker cannot run it."""
@@ -148,26 +151,18 @@ class Station:
         if self.identity["problem"]:
             return self.identity["problem"]
         if theirs != own:
-            return (
-                f"this worker has the image {own}, and the session needs {theirs}: install the same version of "
-                "wasm-kernel there and here, and run `wasm-kernel install`"
-            )
-        if description.base != self._base:
-            return (
-                f"this worker's image {own} was built apart from the session's: make a pack of one with `wasm-kernel "
-                "image pack FILE`, and install that everywhere with `wasm-kernel install --image FILE`"
-            )
+            return f"this worker has the image {own}, and the session needs {theirs}: {why_another(own, theirs)}"
         if description.policy.fuel_budget is not None:
             return "a session with a limit on fuel cannot use a cluster: `%session limits fuel=none`"
         return ""
 
-    def run(self, fork_id: str, data: bytes, wanted: Callable[[], bool]) -> Outcome:
+    def run(self, fork_id: str, data: bytes, wanted: Callable[[], bool]) -> CallOutcome:
         """As `run_call` says."""
         call = Call.decode(data)
         with self._lock:
             crew = self._forks.get(fork_id)
             if crew is None:
-                return Outcome(MISSING)
+                return CallOutcome(MISSING)
             crew.calls += 1
         try:
             return crew.run(call, wanted)
@@ -198,8 +193,17 @@ class Station:
             crews = [self._forks.pop(f) for f in going]
             for fork_id in going:
                 del self._used[fork_id]
+            if self._forks and not self._will_tidy:  # notebooks may be gone without a word
+                self._will_tidy = True
+                timer = threading.Timer(1.1 * _UNUSED_SECONDS, self._tidy_again)
+                timer.daemon = True
+                timer.start()
         for crew in crews:
             crew.close()
+
+    def _tidy_again(self) -> None:
+        self._will_tidy = False
+        self._tidy()
 
     def _number(self) -> int:
         with self._lock:

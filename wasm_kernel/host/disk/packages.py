@@ -66,7 +66,7 @@ def prepare(root: Path, session_id: str) -> Path:
 @contextlib.contextmanager
 def changing(
     root: Path, session_id: str, cancel: threading.Event | None = None, on_wait: Callable[[], None] = lambda: None
-) -> Iterator[Change]:
+) -> Iterator[StagedPackages]:
     """Change a session's packages; one change at a time, others wait. `FileNotFoundError` without a session.
 
     ``on_wait`` is called once when another install has to end first; `InterruptedError` when ``cancel`` is set.
@@ -85,14 +85,14 @@ def changing(
             handle = os.open(staging, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.flock(handle, fcntl.LOCK_EX)
         try:
-            yield Change(root, session_id, folder, staging)
+            yield StagedPackages(root, session_id, folder, staging)
         finally:
             with contextlib.suppress(OSError):  # what does not go now, the next prune sweeps
                 delete_tree.remove(staging)
             os.close(handle)
 
 
-class Change:
+class StagedPackages:
     """A new set in the making.
 
     Attributes:

@@ -28,7 +28,7 @@ def read_record(folder: Path) -> SessionRecord | None:
         info = os.fstat(handle)
         if not stat.S_ISREG(info.st_mode) or info.st_size > _MAX_METADATA:
             raise BadRecord("not an ordinary file of reasonable size")
-        data = os.read(handle, _MAX_METADATA)
+        data = os.read(handle, info.st_size)
     finally:
         os.close(handle)
     return check_record(parse_record(data), folder.name.partition(".")[0])  # one being made has a dot in its name

@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import stat
+import threading
 from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 
@@ -109,17 +110,16 @@ class Bin:
     def _belonging(self, kind: str, session_id: str) -> str:
         return f"{self._root}/{STATE_FOLDER}/{kind}/{session_id}"
 
-    def destroy(self, session_id: str, keep_metadata_as: str = "") -> None:
-        """Delete a session that was taken. What cannot be deleted goes back to its place, if nobody took that.
-
-        ``keep_metadata_as``: a path to which its metadata moves, such as `tombstones.place_for` gives.
-        """
+    def destroy(self, session_id: str) -> None:
+        """Delete a session that was taken. What cannot be deleted goes back to its place, if nobody took that."""
         aside = f"{self.path}/{session_id}"
         if not os.path.lexists(aside):
             return  # deleted where it was
         try:
-            # Without its metadata it would pass for one from before there was metadata, which is never deleted.
-            delete_tree.remove(aside, last=METADATA_NAME, keep_as=keep_metadata_as)
+            # Without its metadata it would pass for one from before there was metadata, which is never deleted. So that
+            # goes last: over the one before, which is one step less than to delete it.
+            kept = f"{METADATA_NAME}.{threading.get_ident()}"
+            delete_tree.remove(session_id, METADATA_NAME, self._handle, keep_as=kept)
         except OSError:
             with contextlib.suppress(OSError):
                 os.rename(aside, self._root / session_id)  # noqa: PTH104

@@ -21,30 +21,36 @@ _ATTEMPTS = 5  # somebody may still put things there
 def remove(folder: str | Path, last: str = "", parent: int | None = None, *, keep_as: str = "") -> None:
     """Delete a folder, by its path or by its name in ``parent``. If that fails, the file ``last`` is still in it.
 
-    ``keep_as``: a path, in a folder that is there, to which the file ``last`` moves instead of being deleted.
+    ``keep_as``: a path, or a name in ``parent``, to which the file ``last`` moves instead of being deleted; a file that
+    is there goes.
     """
     aside = keep_as or f"{folder}.{last}"
     for attempt in range(_ATTEMPTS):
         handle = os.open(folder, _FOLDER, dir_fd=parent)
         try:
             _empty(handle, last)
+            moved = bool(last) and _move(last, handle, aside, parent)
+            try:
+                os.rmdir(folder, dir_fd=parent)
+                break
+            except OSError as e:
+                if moved:
+                    _move(aside, parent, last, handle)
+                if e.errno != errno.ENOTEMPTY or attempt == _ATTEMPTS - 1:
+                    raise
         finally:
             os.close(handle)
-        if last:
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(f"{folder}/{last}", aside)  # noqa: PTH104 - thousands of these calls in a prune
-        try:
-            os.rmdir(folder, dir_fd=parent)
-            break
-        except OSError as e:
-            if last:
-                with contextlib.suppress(FileNotFoundError):
-                    os.rename(aside, f"{folder}/{last}")  # noqa: PTH104
-            if e.errno != errno.ENOTEMPTY or attempt == _ATTEMPTS - 1:
-                raise
     if last and not keep_as:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(aside)  # noqa: PTH108
+        _unlink(aside, parent)
+
+
+def _move(name: str, folder: int | None, target: str, other: int | None) -> bool:
+    """Rename a file; False if there is none."""
+    try:
+        os.rename(name, target, src_dir_fd=folder, dst_dir_fd=other)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def empty(folder: str | Path, but: str = "") -> None:
@@ -62,9 +68,11 @@ def _empty(top: int, but: str = "") -> None:
     while stuck < _ATTEMPTS:
         with os.scandir(top) as entries:
             found = [entry for entry in entries if entry.name != but]
-        folders = [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
+        folders = []
         for entry in found:
-            if not entry.is_dir(follow_symlinks=False):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            else:
                 _unlink(entry.name, top)
         if not folders:
             return  # what somebody puts there meanwhile, the caller sees when it deletes the folder
@@ -140,13 +148,16 @@ def _delete_a_leaf(name: str, folder: int) -> None:
         os.close(here)
 
 
-def _unlink(name: str, folder: int) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        try:
-            os.unlink(name, dir_fd=folder)
-        except PermissionError:  # the folder is read-only
-            os.fchmod(folder, 0o700)
-            os.unlink(name, dir_fd=folder)
+def _unlink(name: str, folder: int | None) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:  # try, not suppress: a prune calls this thousands of times
+        pass
+    except PermissionError:  # the folder is read-only
+        if folder is None:
+            raise
+        os.fchmod(folder, 0o700)
+        os.unlink(name, dir_fd=folder)
 
 
 def _open(name: str, folder: int) -> int:

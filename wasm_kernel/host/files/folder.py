@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import IO
 
 from wasm_kernel.errors import PathRefused
+from wasm_kernel.host.durable import write_all
 from wasm_kernel.host.files import delete_tree
 from wasm_kernel.host.files.folder_walk import MAX_PATH, OPEN_FILE, OPEN_FOLDER, Item, kind_of, open_file, walk
 from wasm_kernel.host.files.new_file import BLOCK, NewFile, blocks_of
 from wasm_kernel.model.names import HIDDEN, is_hidden
 
 _MAX_LINKS = 16
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 __all__ = ["BLOCK", "Folder", "Item", "NewFile", "blocks_of", "components"]
 
@@ -225,6 +227,17 @@ class Folder:
             if info is not None and not overwrite:
                 raise FileExistsError(errno.EEXIST, "there is already a file of that name", os.fspath(path))
             return NewFile(os.dup(folder), name, overwrite, in_new_folder=self.made > made)
+
+    def fill(self, path: str | os.PathLike[str], blocks: Iterable[bytes], modified_ns: int) -> None:
+        """Write a new file under its own name from the start: for a folder that nobody sees before it is complete."""
+        with self._parent(path) as (folder, name):
+            handle = os.open(name, _NEW, 0o666, dir_fd=folder)
+            try:
+                for block in blocks:
+                    write_all(handle, block)
+                os.utime(handle, ns=(modified_ns, modified_ns))
+            finally:
+                os.close(handle)
 
     def move(self, path: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
         """Give something another name or folder; never one that is taken."""

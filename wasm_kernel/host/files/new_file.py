@@ -89,11 +89,8 @@ class NewFiles:
     At the end of its block all are visible; if that fails, those that still wait are deleted.
     """
 
-    def __init__(self, *, sync: bool = True) -> None:
-        """Without ``sync`` the caller makes them durable, and each is visible at once."""
+    def __init__(self) -> None:
         self._waiting: list[tuple[NewFile, int | None]] = []
-        self._at_once = _AT_ONCE if sync else 1
-        self._sync = sync
 
     def __enter__(self) -> NewFiles:
         return self
@@ -111,12 +108,12 @@ class NewFiles:
         self._waiting.append((new, modified_ns))
         for block in blocks:
             new.write(block)
-        if len(self._waiting) >= self._at_once:
+        if len(self._waiting) >= _AT_ONCE:
             self._finish()
 
     def _finish(self) -> None:
         handles = [new.flush(modified_ns) for new, modified_ns in self._waiting]
-        if handles and self._sync:
+        if handles:
             sync_file_system(handles[0])
         while self._waiting:
             self._waiting[-1][0].finish(sync=False)

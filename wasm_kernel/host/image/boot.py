@@ -1,16 +1,18 @@
-"""A guest started without a base memory, while the image is built."""
+"""A guest started without a base memory, while the image is built. It is told the same in every build."""
 
 from __future__ import annotations
 
 import ctypes
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from wasm_kernel.errors import ImageError
 from wasm_kernel.guest import wire
 from wasm_kernel.host.image import image
+from wasm_kernel.host.image.reproducible import Reproducible
 from wasm_kernel.host.runtime import engine, scratch
 from wasm_kernel.host.runtime.base_memory import BaseMemory, EmptyBase
 from wasm_kernel.host.runtime.engine import Trapped
@@ -55,9 +57,12 @@ class Boot:
 
         def make() -> Instance:
             env = {"HOME": "/app", "TMPDIR": "/tmp"}
-            return Instance(eng, modules["guest"], modules, mounts, env, limits, handlers, self._memory, AtRest())
+            guest, around = modules["guest"], self._world.around
+            return Instance(eng, guest, modules, mounts, env, limits, handlers, self._memory, AtRest(), around)
 
+        self._world = Reproducible()
         self._instance = _on_wasm_thread(make)
+        self._world.memory = lambda: self._instance.memory_span
         return self
 
     def _frame(self, frame: bytes) -> bytes:
@@ -101,7 +106,7 @@ class Boot:
             with path.open("wb") as file:
                 address, size = self._instance.memory_span
                 write_memory(file.fileno(), address, size, 0)
-            return self._instance.rest()
+            return replace(self._instance.rest(), clock_ns=self._world.monotonic_ns)
 
         return _on_wasm_thread(work)
 

@@ -20,7 +20,8 @@ from wasm_kernel.host.image import image, int64, library, wheels
 from wasm_kernel.host.image.boot import Boot
 from wasm_kernel.host.image.cache import Entry, build_lock, private_root
 from wasm_kernel.host.image.immortal_objects import make_immortal
-from wasm_kernel.host.image.wasm_module import BadModule, WasmModule
+from wasm_kernel.host.image.section_reader import BadModule
+from wasm_kernel.host.image.wasm_module import WasmModule
 from wasm_kernel.host.runtime import engine, interposer, page_keeper
 from wasm_kernel.host.runtime.instance import ADDED_EXPORTS
 
@@ -209,8 +210,6 @@ class Builder:
         """IPython and the other packages, byte-compiled by the guest's own Python."""
         site = folder / "site"
         self._fetch(wheels.PURE, image.lock_text(), site, "IPython for the guest")
-        for name in ("bin", "share"):
-            shutil.rmtree(site / name, ignore_errors=True)
         self._report(0.75, "byte-compiling")
         source = (
             f"import sys; sys.path[:] = {_LIBRARY[:1]}\n"

@@ -26,6 +26,7 @@ from wasm_kernel.host.durable import sync_folder, sync_tree
 
 MANIFEST = "entry.json"  # read at every start, so it is short
 DIGESTS = "digests.json"  # of every file; read by `verify` only
+TIME = 1_767_225_600  # when every file was last written, as far as a guest can see: 1 January 2026
 _ENVIRONMENT = "WASM_KERNEL_CACHE"
 _BUILDING = "building-"
 
@@ -132,7 +133,10 @@ class Entry:
         folder = Path(tempfile.mkdtemp(prefix=f"{_BUILDING}{self.key}-", dir=parent))
         try:
             facts = make(folder)
-            files = [p for p in folder.rglob("*") if p.is_file()]
+            found = list(folder.rglob("*"))
+            for path in found:  # a guest remembers them, also in the base memory
+                os.utime(path, (TIME, TIME))
+            files = [p for p in found if p.is_file()]
             large = [p for p in files if p.stat().st_size >= 1 << 20 or p.parent == folder]
             manifest = {
                 **facts,

@@ -15,7 +15,8 @@ import threading
 from pathlib import Path
 
 from wasm_kernel.host.image.numeric_kernels import UnfitKernels, accelerate
-from wasm_kernel.host.image.wasm_module import BadModule, WasmModule
+from wasm_kernel.host.image.section_reader import BadModule
+from wasm_kernel.host.image.wasm_module import WasmModule
 from wasm_kernel.host.runtime.engine import engine
 from wasm_kernel.host.runtime.instance import STACK_POINTER
 

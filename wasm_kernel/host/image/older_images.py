@@ -6,8 +6,9 @@ rest is this version's own: the interposer, and everything on the host. The nume
 
 * An image can be used if all of it is in the cache, its machine code fits this machine and this wasmtime, and its guest
   speaks a protocol that this host understands (`wire.OLDEST_PROTOCOL`).
-* A key names all that went into an image and, after a hyphen, the build: another build of the same is another image.
-  Keys saved before 18 November 2026 name no build, and are taken for the build that is there.
+* A key names all that went into an image and, after a hyphen, the build. All builds of the same are equal (`boot.py`);
+  one that is not counts as another image. Keys saved before 18 November 2026 name no build, and are taken for the build
+  that is there.
 * Code that no longer fits, such as after an update of wasmtime, is made again by `wasm-kernel image build --image KEY`.
 * `wasm-kernel image clean` leaves alone what sessions need (`sessions/image_use.py`).
 """
@@ -29,6 +30,11 @@ from wasm_kernel.host.image.image import Image, Parts
 _FIRST_MODULE = "9c0dcf338761ddca6be7"
 _FIRST = {"runtime": "b2368b22f45566622b7a", "library": "f129392d2380409290ef", "site": "d42317f10ac976d5cc19"}
 
+_BUILT_APART = (
+    "builds should be the same everywhere, so one is damaged (`wasm-kernel doctor --deep`), or a machine builds "
+    "differently, which please report. Until then let all use one build: `wasm-kernel image pack FILE` on one machine, "
+    "`wasm-kernel image clean --all` and `wasm-kernel install --image FILE` on the others"
+)
 _KEY = re.compile("[0-9a-f]{20}(-[0-9a-f]{12})?")
 _loaded: dict[Entry, Image] = {}
 _lock = threading.Lock()
@@ -64,11 +70,17 @@ def find(key: str) -> Parts:
     build, here = key.partition("-")[2], image.build_of(found.base)
     if build and here and build != here:
         raise OlderImage(
-            f"the variables were saved with another build of the same image ({key}; the one here is {here}), whose "
-            "memory is laid out differently. Machines that share sessions need one build: `wasm-kernel image pack "
-            "FILE` on one, `wasm-kernel image clean --all` and `wasm-kernel install --image FILE` on the others"
+            f"the variables were saved with another build of the same image ({key}; the one here is {here}): "
+            f"{_BUILT_APART}"
         )
     return found
+
+
+def why_another(one: str, other: str) -> str:
+    """What to do about two machines that have these images, which should be the same."""
+    if inputs_of(one) == inputs_of(other):
+        return f"they are builds of the same image, and {_BUILT_APART}"
+    return "install the same version of wasm-kernel there and here, and run `wasm-kernel install`"
 
 
 def _find(key: str) -> Parts:

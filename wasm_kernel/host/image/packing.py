@@ -103,8 +103,8 @@ def unpack(
             return _unpack(file, source, sha256, on_progress)
     if sha256 is None:
         raise ConfigurationError(
-            f"what comes from {source} would run as machine code on this machine: add --sha256 with the hash that "
-            "`wasm-kernel image pack` printed"
+            f"what comes from {source} would run as machine code on this machine: add --sha256, or --image-sha256 for "
+            "`install`, with the hash that `wasm-kernel image pack` printed"
         )
     with _fetched(source, on_progress) as file:
         return _unpack(file, source, sha256, on_progress)

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from wasm_kernel.host.image.leb128 import BadNumber, read_signed, read_unsigned, signed, unsigned
-from wasm_kernel.host.image.wasm_module import BadModule
+from wasm_kernel.host.image.section_reader import BadModule
 
 _PLAIN = {
     "end": 0x0B, "return": 0x0F, "select": 0x1B, "i32.eq": 0x46, "i32.lt_s": 0x48, "i32.gt_u": 0x4B, "i32.le_u": 0x4D,
-    "i64.eqz": 0x50, "f64.lt": 0x63, "f64.gt": 0x64, "i32.add": 0x6A, "i32.sub": 0x6B, "i32.and": 0x71, "i32.xor": 0x73,
-    "i64.and": 0x83, "i32.wrap_i64": 0xA7, "i64.extend_i32_s": 0xAC, "i64.extend_i32_u": 0xAD,
-    "f64.convert_i64_s": 0xB9,
+    "i64.eqz": 0x50, "f64.lt": 0x63, "f64.gt": 0x64, "i32.add": 0x6A, "i32.sub": 0x6B, "i32.mul": 0x6C, "i32.and": 0x71,
+    "i32.xor": 0x73, "i64.sub": 0x7D, "i64.mul": 0x7E, "i64.and": 0x83, "i32.wrap_i64": 0xA7, "i64.extend_i32_s": 0xAC,
+    "i64.extend_i32_u": 0xAD, "f64.convert_i32_s": 0xB7, "f64.convert_i64_s": 0xB9,
 }  # fmt: skip
 _SATURATING = {"i32.trunc_sat_f64_s": 2, "i64.trunc_sat_f64_s": 6}  # after the byte that they have in common
 _WITH_INDEX = {"br_if": 0x0D, "call": 0x10, "local.get": 0x20, "local.set": 0x21, "local.tee": 0x22, "global.get": 0x23}

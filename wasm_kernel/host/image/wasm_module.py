@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from wasm_kernel.host.image.leb128 import BadNumber, read_unsigned, unsigned
+from wasm_kernel.host.image.section_reader import BadModule, SectionReader
 
 _HEADER = b"\0asm\1\0\0\0"
 _CUSTOM, _TYPES, _IMPORTS, _FUNCTIONS, _GLOBALS, _EXPORTS, _CODE = 0, 1, 2, 3, 6, 7, 10
@@ -29,10 +30,6 @@ _FUNCTION_FORM = 0x60
 _FUNCTION_NAMES = 1  # the subsection of the name section
 _HAS_MAXIMUM = 1  # a flag of a table's or memory's limits
 _I32_CONST, _I64_CONST, _END = 0x41, 0x42, 0x0B  # what the globals of a compiled program begin with
-
-
-class BadModule(ValueError):
-    """These bytes are no WebAssembly module, or not one with what was asked for."""
 
 
 @dataclass(frozen=True)
@@ -257,8 +254,8 @@ class WasmModule:
             )
         return own
 
-    def _reader(self, section: _Section) -> _Reader:
-        return _Reader(self._view, section.start, section.end)
+    def _reader(self, section: _Section) -> SectionReader:
+        return SectionReader(self._view, section.start, section.end)
 
     def _of(self, kind: int) -> Iterator[_Section]:
         return (section for section in self._sections if section.kind == kind)
@@ -358,51 +355,9 @@ class WasmModule:
         reader.text()
         while reader.at < section.end:
             kind, size = reader.byte(), reader.number()
-            part = _Reader(self._view, reader.at, reader.skip(size))
+            part = SectionReader(self._view, reader.at, reader.skip(size))
             if kind == _FUNCTION_NAMES:
                 for _ in range(part.number()):
                     index = part.number()
                     yield part.text(), index
                 part.finish()
-
-
-class _Reader:
-    """Reads one part of a module, and never beyond it."""
-
-    def __init__(self, view: memoryview, start: int, end: int) -> None:
-        self._view, self.at, self._end = view, start, end
-
-    def number(self) -> int:
-        if self.at < self._end and self._view[self.at] < 0x80:  # most are one byte
-            self.at += 1
-            return self._view[self.at - 1]
-        try:
-            value, end = read_unsigned(self._view, self.at)
-        except BadNumber as e:
-            raise BadModule(str(e)) from None
-        self._move(end)
-        return value
-
-    def byte(self) -> int:
-        return self._view[self.skip(1) - 1]
-
-    def take(self, size: int) -> bytes:
-        start = self.at
-        return bytes(self._view[start : self.skip(size)])
-
-    def text(self) -> str:
-        return self.take(self.number()).decode(errors="replace")
-
-    def skip(self, size: int) -> int:
-        """Go on by ``size`` bytes; where that is."""
-        self._move(self.at + size)
-        return self.at
-
-    def _move(self, to: int) -> None:
-        if to > self._end:
-            raise BadModule(f"byte {self.at}: what is there goes beyond its section, which ends at {self._end}")
-        self.at = to
-
-    def finish(self) -> None:
-        if self.at != self._end:
-            raise BadModule(f"{self._end - self.at} bytes at {self.at} belong to nothing")

@@ -64,13 +64,30 @@ def install(which: Which, requirements: str, target: Path, what: str, report: Ca
             shutil.rmtree(target, ignore_errors=True)
             problem = _run(command, environment, requirements.count("=="), report)
             if not problem:
-                (target / ".lock").unlink(missing_ok=True)  # uv's
+                _forget_installer(target)
                 return
             problems.append(problem)
     raise ImageError(
         f"{what} could not be fetched. Check the network and your pip configuration (`pip config list`), "
         "then try again.\n" + "\n".join(problems)
     )
+
+
+def _forget_installer(target: Path) -> None:
+    """Delete what tells pip's work from uv's, or one machine's from another's: scripts name this machine's Python."""
+    (target / ".lock").unlink(missing_ok=True)  # uv's
+    for name in ("bin", "share"):
+        shutil.rmtree(target / name, ignore_errors=True)
+    for info in target.glob("*.dist-info"):
+        for name in ("INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json"):
+            (info / name).unlink(missing_ok=True)
+        record = info / "RECORD"
+        lines = record.read_text().splitlines()
+        record.write_text("".join(sorted(f"{line}\n" for line in lines if _is_in(target, line.partition(",")[0]))))
+
+
+def _is_in(target: Path, path: str) -> bool:
+    return ".." not in path and (target / path).is_file()
 
 
 def _run(command: list[str], environment: dict[str, str], count: int, report: Callable[[float], None]) -> str:

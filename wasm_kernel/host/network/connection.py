@@ -38,6 +38,8 @@ class Connection:
         sent: Bytes that the guest sent.
         received: Bytes that it got.
         problem: Why it was not opened, or was ended; empty if nothing went wrong.
+        secured: Whether it is encrypted, or was meant to be.
+        ended: Whether it was closed.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class Connection:
         self._sock: socket.socket | None = None
         self._unsent = b""
         self._heads: SecretHeaders | None = None
-        self.secured = False
+        self.secured = self.ended = False
 
     @property
     def where(self) -> str:
@@ -212,6 +214,7 @@ class Connection:
 
     def close(self) -> None:
         """Let go of it. A step that is being done ends soon, by itself."""
+        self.ended = True
         step, self._step = self._step, None
         sock, self._sock = self._sock, None
         if sock is not None:

@@ -3,9 +3,10 @@
     {"time": "2026-11-18T13:05:00Z", "ended": "2026-11-18T13:05:01Z", "host": "api.github.com", "port": 443,
      "encrypted": true, "sent": 512, "received": 20480, "seconds": 0.8, "problem": "", "session_bytes": 123456}
 
-It is beside the session's input history, out of the guest's sight, and goes with the session. Lines are written when
-connections end, so they are in the order of ``ended``. ``session_bytes`` is all that the session has sent and received
-by then. The file has 1 MB at most, and so has the one before it.
+It is beside the session's input history, out of the guest's sight, and goes with the session. This line is written when
+the connection ends; a shorter one, without ``ended``, when it begins, so that a kernel that is killed leaves it, too.
+``session_bytes`` is all that the session has sent and received by then. The file has 1 MB at most, and so has the one
+before it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ _TAIL = 4096  # bytes: a line is shorter
 
 
 def line_of(connection: Connection, session_bytes: int) -> dict[str, Any]:
-    """What is written of a connection that ended."""
+    """What is written of a connection that begins, or has ended."""
+    begun = {"time": format_time(connection.opened_at), "host": connection.name, "port": connection.port}
+    if not connection.ended:
+        return {**begun, "sent": 0, "received": 0, "session_bytes": session_bytes}
     return {
-        "time": format_time(connection.opened_at),
+        **begun,
         "ended": format_time(datetime.now(UTC)),
-        "host": connection.name,
-        "port": connection.port,
         "encrypted": connection.secured,
         "sent": connection.sent,
         "received": connection.received,
@@ -71,7 +73,9 @@ class ConnectionLog:
                 self._path.rename(self._before)
 
     def lines(self) -> list[dict[str, Any]]:
-        """The lines that are kept, oldest first."""
+        """One line for each connection that is kept, oldest first; without ``ended`` if it is open, or was when its
+        kernel was killed.
+        """
         found: list[dict[str, Any]] = []
         for path in (self._before, self._path):
             for text in _tail(path, 2 * _MOST).splitlines():
@@ -79,11 +83,17 @@ class ConnectionLog:
                     line = json.loads(text)
                     if isinstance(line, dict):
                         found.append(line)
-        return found
+        over = {_begun(line) for line in found if "ended" in line}
+        return [line for line in found if "ended" in line or _begun(line) not in over]
 
     @property
     def _before(self) -> Path:
         return self._path.with_name(f"{NAME}.1")
+
+
+def _begun(line: dict[str, Any]) -> str:
+    """What both lines of a connection have in common."""
+    return repr([line.get(name) for name in ("time", "host", "port")])
 
 
 def _tail(path: Path, most: int) -> bytes:

@@ -44,7 +44,7 @@ class FrameArguments:
             return _LONGEST_WAIT
         if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
             raise wire.BadFrame("seconds is no time")
-        return min(float(value), _LONGEST_WAIT)
+        return float(min(value, _LONGEST_WAIT))  # in this order: a whole number may be too large for a float
 
     def pairs(self, name: str, most: int) -> list[tuple[int, int]]:
         """At most so many connections, each once, with the events that are waited for."""

@@ -81,7 +81,7 @@ class GuestNetwork:
         granted: The hosts that the person granted, beside those of the policy. May be changed at any moment.
         secrets: What the person typed for some of them.
         advice: What to do to grant a host, as the end of a sentence.
-        listeners: Called with every connection that ended.
+        listeners: Called with every connection when it is asked for, and when it has ended.
     """
 
     def __init__(self, policy: Callable[[], ExecutionPolicy]) -> None:
@@ -154,7 +154,8 @@ class GuestNetwork:
         work = lambda: open_socket(name, port, reach, seconds, self.advice)  # noqa: E731
         step = BackgroundStep(work, with_port(name, port), ring, lambda sock: sock.close())
         number = secrets.randbits(62)
-        self._open[number] = Connection(name, port, step, ring, self.granted)
+        self._open[number] = connection = Connection(name, port, step, ring, self.granted)
+        self._tell(connection)
         return _json(number)
 
     def _refusal(self, name: str, port: int, reach: Reach) -> Fault:
@@ -317,6 +318,9 @@ class GuestNetwork:
         if connection.busy and connection.step is not None:
             self._abandoned.append(connection.step)
         connection.close()
+        self._tell(connection)
+
+    def _tell(self, connection: Connection) -> None:
         for listener in self.listeners:
             listener(connection)
 

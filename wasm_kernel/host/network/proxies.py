@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wasm_kernel.host.network.faults import Fault, Kind
+from wasm_kernel.model.public_addresses import as_address
 
 _MOST_ANSWER = 16 << 10
 
@@ -45,9 +46,12 @@ def proxy_for(name: str, port: int) -> Proxy | None:
 
 
 def _bypassed(name: str, port: int, found: Mapping[str, str]) -> bool:
-    """Whether ``no_proxy`` names a host."""
+    """Whether ``no_proxy`` names a host, or it is this machine: for a proxy that would be another one."""
     from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
+    address = as_address(name)
+    if name == "localhost" or (address is not None and address.is_loopback):
+        return True
     return bool(proxy_bypass_environment(f"{name}:{port}", found))
 
 

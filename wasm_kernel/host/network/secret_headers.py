@@ -7,7 +7,7 @@ next one begins, and never in a body, in the target or in a request that asks to
 the host that the connection leads to: one address may serve many names, and the ``Host`` header, or a whole URL as the
 target, decides which of them gets the request. A request that is not strictly HTTP/1.1 goes out as it is, and so does
 everything after it on that connection; the same holds after a request whose body some servers do not expect, and would
-take for the next request.
+take for the next request, and after one for a tunnel, whose other end would get what follows.
 
 No I/O. Work is linear in the bytes, and what is held back is one head at most.
 """
@@ -25,6 +25,7 @@ from wasm_kernel.host.network.secrets import AUTHORIZATION, Secret
 MOST_HEAD = 64 << 10
 _MOST_CHUNK_LINE = 1024
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,32768}) HTTP/1\.1\Z")
+_BEGINNING = re.compile(rb"[A-Z]{0,20}(\Z| )")  # of a request
 _PATH = re.compile(rb"/(?!/)")  # a target that names no host
 _FIELD = re.compile(rb"([A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}):([\t\x20-\x7e\x80-\xff]*)\Z")
 _CREDENTIALS = re.compile(rb"([A-Za-z][A-Za-z0-9-]{0,31}) +([\x21-\x7e]+)\Z")
@@ -88,7 +89,7 @@ class SecretHeaders:
         found = self._held.find(end, self._looked)
         if found < 0:
             self._looked = max(0, len(self._held) - len(end) + 1)
-            if len(self._held) >= most:
+            if len(self._held) >= most or not self._may_be_ours():
                 return self._give_up(out, at + len(self._held) - before)
             return len(data)
         taken = found + len(end)
@@ -97,6 +98,10 @@ class SecretHeaders:
         self._looked = 0
         out.append(self._deal_with(piece))
         return at + taken - before
+
+    def _may_be_ours(self) -> bool:
+        """Whether what is held back may become what it is held back for: other protocols must not wait for it."""
+        return self._state is not _State.HEAD or _BEGINNING.match(self._held) is not None
 
     def _give_up(self, out: list[bytes], at: int) -> int:
         out.append(bytes(self._held))
@@ -137,7 +142,8 @@ class SecretHeaders:
             self._state = _State.RAW
             return head
         has_body = self._state is not _State.HEAD
-        if any(name in _MAY_END_HTTP for name, _ in named) or (has_body and request[1] not in _WITH_BODIES):
+        ends = request[1] == b"CONNECT" or any(name in _MAY_END_HTTP for name, _ in named)
+        if ends or (has_body and request[1] not in _WITH_BODIES):
             self._state = _State.RAW
         if request[1] in _ECHOES or not _PATH.match(request[2]) or not self._for_our_host(named):
             return head

@@ -27,6 +27,16 @@ _PACK = 32 << 20  # bytes, about, of one object
 _GAP = 1 << 20  # bytes that are read along rather than asked for again
 
 
+def unpacked(blob: bytes, most: int) -> bytes:
+    """What a compressed blob from elsewhere holds; `zstandard.ZstdError` if that may be more than so many bytes.
+
+    A frame that says how large it is would be believed, whatever limit is given for those that do not.
+    """
+    if zstandard.frame_content_size(blob) > most:
+        raise zstandard.ZstdError(f"it holds more than {most} bytes")
+    return zstandard.ZstdDecompressor().decompress(blob, max_output_size=most)
+
+
 def packed(chunks: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[str, bytes, list[bytes]]]:
     """Packs of some chunks (name, content): the name of each, its bytes, and the names of the chunks in it."""
     compressor = zstandard.ZstdCompressor(level=3)
@@ -87,21 +97,20 @@ class RemotePack:
 
     def read(self, wanted: set[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Chunks with their content, checked. Those that lie close together are asked for at once."""
-        decompressor = zstandard.ZstdDecompressor()
         run: list[tuple[int, int, bytes]] = []
         for place in [*sorted((*self.places[name], name) for name in wanted & self.places.keys()), None]:
             if run and (place is None or place[0] - run[-1][0] - run[-1][1] > _GAP or place[0] - run[0][0] > _PACK):
                 start, end = run[0][0], run[-1][0] + run[-1][1]
                 data = self._part(start, end)
                 for begin, length, name in run:
-                    yield name, self._content(name, data[begin - start : begin - start + length], decompressor)
+                    yield name, self._content(name, data[begin - start : begin - start + length])
                 run = []
             if place is not None:
                 run.append(place)
 
-    def _content(self, name: bytes, blob: bytes, decompressor: zstandard.ZstdDecompressor) -> bytes:
+    def _content(self, name: bytes, blob: bytes) -> bytes:
         try:
-            content = decompressor.decompress(blob, max_output_size=_MOST_RAW)
+            content = unpacked(blob, _MOST_RAW)
         except zstandard.ZstdError as e:
             raise self._damaged(str(e)) from None
         if hash_of(content) != name:

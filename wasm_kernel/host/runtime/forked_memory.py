@@ -71,6 +71,11 @@ class ForkedMemory:
             self.close()
             raise
 
+    @property
+    def copied_bytes(self) -> int:
+        """How much of the guest's memory had to be copied for it."""
+        return sum(last - first for first, last in self._stretches) * PAGE
+
     def spans(self) -> list[Span]:
         """The pages that may differ from the base; all others are as in it, or zeros beyond its end."""
         return sorted([*self._stretches, *self._long])

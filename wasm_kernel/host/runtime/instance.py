@@ -17,7 +17,7 @@ from wasm_kernel.host.runtime import pagescan, polling
 from wasm_kernel.host.runtime.base_memory import BaseMemory
 from wasm_kernel.host.runtime.engine import Engine, Module, Mount, Stop, Store, Trapped
 from wasm_kernel.host.runtime.forked_memory import ForkedMemory
-from wasm_kernel.host.runtime.instance_parts import AtRest, Fork, Handlers, Limits
+from wasm_kernel.host.runtime.instance_parts import Around, AtRest, Fork, Handlers, Limits, as_it_is
 from wasm_kernel.host.runtime.interposer import Callbacks, Interposer
 from wasm_kernel.host.runtime.listing import list_folder
 from wasm_kernel.host.runtime.memory import CHUNK, GuestMemory
@@ -52,7 +52,9 @@ class Instance:
         handlers: Handlers,
         memory: GuestMemory | ForkedMemory | ReceivedMemory,
         rest: AtRest,
+        around: Around = as_it_is,
     ) -> None:
+        """``around``: for a guest that is to be the same everywhere (`image/reproducible.py`)."""
         self._handlers, self._memory = handlers, memory
         self._most = limits.memory_bytes
         self._engine = engine
@@ -69,8 +71,9 @@ class Instance:
                 self._refill,
                 lambda fd, path: list_folder(mounts[fd - 3].host, path),
             )
-            self._interposer = interposer = Interposer(store, modules, callbacks, len(mounts))
-            exports = store.instantiate(guest, interposer.imports_for(guest))
+            by_name = around is not as_it_is
+            self._interposer = interposer = Interposer(store, modules, callbacks, len(mounts), by_name=by_name)
+            exports = store.instantiate(guest, interposer.imports_for(guest, around))
             self._linear = exports["memory"]
             # Code that an earlier version compiled does not have it: its guests know nothing of workers, either.
             self._stack_pointer = exports[STACK_POINTER] if STACK_POINTER in guest.exports else None
@@ -324,7 +327,7 @@ class Instance:
             self._span(used, 4)
         except IndexError:
             return _EFAULT
-        ready, wait = polling.what_is_asked(data, now)
+        ready, wait = polling.what_is_asked(data, now, time.time_ns())
         if wait is not None:
             self._wait(wait.seconds)
             ready.append(wait.event)

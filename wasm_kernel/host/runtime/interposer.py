@@ -16,6 +16,7 @@ from typing import Any
 
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.host.runtime.engine import WASI, Engine, Module, Store, Trapped
+from wasm_kernel.host.runtime.instance_parts import Around, as_it_is
 from wasm_kernel.host.runtime.journal import OpenFile, entries
 from wasm_kernel.model import names
 
@@ -26,6 +27,7 @@ FILTERED = {
     "clock_time_get": "ili",
     "fd_close": "i",
     "fd_fdstat_set_flags": "ii",
+    "fd_filestat_get": "ii",
     "fd_filestat_set_size": "il",
     "fd_filestat_set_times": "illi",
     "fd_pread": "iiili",
@@ -49,8 +51,8 @@ SERVED_BY_HOST = {"poll_oneoff"}  # wasmtime's own is never called
 # These take no path, list nothing and write nothing: the guest is linked with wasmtime's own.
 PASSED = {
     "args_get", "args_sizes_get", "clock_res_get", "environ_get", "environ_sizes_get", "fd_advise", "fd_datasync",
-    "fd_fdstat_get", "fd_filestat_get", "fd_prestat_dir_name", "fd_prestat_get", "fd_seek",
-    "fd_sync", "fd_tell", "proc_exit", "random_get", "sched_yield", "sock_accept", "sock_recv", "sock_send",
+    "fd_fdstat_get", "fd_prestat_dir_name", "fd_prestat_get", "fd_seek", "fd_sync",
+    "fd_tell", "proc_exit", "random_get", "sched_yield", "sock_accept", "sock_recv", "sock_send",
     "sock_shutdown",
 }  # fmt: skip
 # wasmtime's calls on the scratch memory, for the filter and for the host.
@@ -98,6 +100,7 @@ _MOST_NAMES = _LAYOUT["LIST"] - _LAYOUT["SESSIONS"]
 _LIST_MAX = 64 << 20
 _MAX_PATH = 4096
 _OPENED = (3, 4)  # WASI's kinds of what may be open: folders and files
+_NOT_LISTED = 25  # EILSEQ: wasmtime's answer to a name that is not UTF-8
 _LINK, _MAX_DEPTH = 7, 100  # a link's kind; names in a path that is opened again in /data
 
 
@@ -184,13 +187,18 @@ class Callbacks:
 class Interposer:
     """The layer around one guest."""
 
-    def __init__(self, store: Store, modules: dict[str, Module], callbacks: Callbacks, mounts: int) -> None:
+    def __init__(
+        self, store: Store, modules: dict[str, Module], callbacks: Callbacks, mounts: int, *, by_name: bool = False
+    ) -> None:
+        """``by_name``: every folder is listed by ``callbacks``, sorted, not as the system has it."""
         self._store, self._callbacks = store, callbacks
         self._first_free = 3 + mounts  # descriptors below are stdio and the preopened folders
         self._shim = store.instantiate(modules["shim"], [])
         self._filter_module = modules["filter"]
         real = {n: store.wasi_function(n) for n in {*FILTERED, *ON_SCRATCH} - SERVED_BY_HOST}
         self._real = real
+        if by_name:
+            real["fd_readdir"] = store.host_function(ON_SCRATCH["fd_readdir"], "i", lambda *_: _NOT_LISTED)
         self._scratch = store.instantiate(modules["scratch"], [real[n] for n in ON_SCRATCH])
         self._scratch_calls = {n: store.caller(self._scratch[n], p, "i") for n, p in ON_SCRATCH.items() if n in _CALLED}
         self._base = store.memory_address(self._scratch["memory"])
@@ -199,16 +207,16 @@ class Interposer:
         self._journal_len = ctypes.c_uint32.from_address(self._base + _LAYOUT["JOURNAL_LEN"])
         self.open_files: dict[int, OpenFile] = {}
 
-    def imports_for(self, module: Module) -> list[Any]:
+    def imports_for(self, module: Module, around: Around = as_it_is) -> list[Any]:
         """What the guest's module is linked with, in the order of its imports."""
         found = []
         for place, name in module.imports:
             if (place, name) == ("host", "call"):
                 found.append(self._shim[_DOOR])
             elif place == WASI and name in FILTERED:
-                found.append(self._shim[name])
+                found.append(around(self._store, name, self._shim[name]))
             elif place == WASI and name in PASSED:
-                found.append(self._store.wasi_function(name))
+                found.append(around(self._store, name, self._store.wasi_function(name)))
             else:
                 raise ValueError(f"the guest imports {place}.{name}, which is not on the allowlist")
         return found

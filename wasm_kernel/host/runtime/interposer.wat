@@ -681,6 +681,9 @@
       (i32.shl (i32.and (local.get $flags) (i32.const 1)) (i32.const 1))))
     (i32.const 0))
 
+  (func $fd_filestat_get (param $fd i32) (param $out i32) (result i32)
+    (call $real_fd_filestat_get (local.get $fd) (local.get $out)))
+
   (func $fd_filestat_set_times (param $fd i32) (param $atime i64) (param $mtime i64) (param $flags i32) (result i32)
     (call $touch)
     (call $real_fd_filestat_set_times (local.get $fd) (local.get $atime) (local.get $mtime) (local.get $flags)))

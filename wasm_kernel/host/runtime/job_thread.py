@@ -111,7 +111,7 @@ class JobThread:
                     self.answer(wire.ANSWER_REFUSED if on_input is None else line_of(on_input, value), value)
                     continue
                 if kind == "magic":
-                    self.answer(wire.ANSWER_REFUSED if on_magic is None else on_magic(value), value)
+                    self._answer_magic(on_magic, value)
                     continue
                 if kind == "waiting":
                     if self.claim(value):
@@ -127,6 +127,14 @@ class JobThread:
         if kind == "error":
             raise value
         return value
+
+    def _answer_magic(self, on_magic: OnMagic | None, magic: wire.HostMagic) -> None:
+        """Have it answered on a thread of its own: an interrupt or a time limit may end the job before that."""
+        if on_magic is None:
+            self.answer(wire.ANSWER_REFUSED, magic)
+        else:
+            carry_out = on_magic
+            threading.Thread(target=lambda: self.answer(carry_out(magic), magic), daemon=True).start()
 
     def answer(self, data: bytes, question: object = None) -> None:
         """What the guest waits for after "input" or "magic" was delivered: dropped if it no longer asks that.

@@ -149,7 +149,7 @@ class PageKeeper:
     def regions(self) -> list[Span]:
         """What `scan` found, as addresses in ascending order."""
         words = (ctypes.c_uint64 * (3 * self._regions)).from_address(self._at)
-        return list(zip(words[::3], words[1::3], strict=True))
+        return sorted(zip(words[::3], words[1::3], strict=True))
 
     def keep(self, overlay: Overlay, size: int) -> Iterator[tuple[list[int], bytes, bytes]]:
         """Bring the overlay up to date, except for long stretches: the pages that differed, their changes, the undoing.

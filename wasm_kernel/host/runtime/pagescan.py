@@ -90,25 +90,14 @@ def _spans(which: _Which, address: int, size: int, flags: int = 0) -> list[Span]
 def scan_into(regions: int, most: int, address: int, size: int) -> int | None:
     """By `PAGEMAP_SCAN`, written to memory as the kernel does it: three words for each span; how many there are.
 
-    None: more than ``most``.
+    In no order: pages with marks come first. None: more than ``most``.
     """
     found = 0
     for which in _ways():
-        more = _ask(which, address, address + size, regions + found * _REGION, most - found)
-        if found + more >= most:
+        found += _ask(which, address, address + size, regions + found * _REGION, most - found)
+        if found >= most:
             return None
-        if found and more:
-            _sort(regions, found, more)
-        found += more
     return found
-
-
-def _sort(regions: int, found: int, more: int) -> None:
-    """Two lists of regions, one behind the other, become one in ascending order."""
-    words = (ctypes.c_uint64 * (3 * (found + more))).from_address(regions)
-    if words[3 * found] < words[3 * found - 3]:
-        ordered = sorted(words[at : at + 3] for at in range(0, len(words), 3))
-        words[:] = [word for region in ordered for word in region]
 
 
 def private(address: int, size: int) -> list[Span] | None:

@@ -33,11 +33,12 @@ class CapturedMemory:
     logged: tuple[str, int] = ("", 0)
 
     def take_over(self, before: CapturedMemory) -> None:
-        """Add what was captured ``before``, as far as it has not changed again since."""
+        """Add what was captured ``before``, as far as it has not changed again since. Nobody may use that any more."""
         if self.everything:
             return
         if not before.whole and not self.whole:
-            self.pages, self.everything = before.pages | self.pages, before.everything
+            before.pages.update(self.pages)  # the larger one, where cells follow each other
+            self.pages, self.everything = before.pages, before.everything
             return
         chunks, pages = dict(before.whole), dict(before.pages)
         for number in chunks.keys() & {page // PAGES for page in self.pages}:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 from dataclasses import dataclass
 
 _ASKED = struct.Struct("<QB7xIxxxxQQH6x")  # userdata, tag, clock id, timeout, precision, flags
@@ -22,15 +21,15 @@ class Wait:
     event: Event
 
 
-def what_is_asked(data: bytes, now: int) -> tuple[list[Event], Wait | None]:
-    """Files, which are always ready; or else the clock to wait for. ``now``: the guest's monotonic clock."""
+def what_is_asked(data: bytes, now: int, real: int) -> tuple[list[Event], Wait | None]:
+    """Files, which are always ready; or else the clock to wait for. ``now``, ``real``: the guest's clocks."""
     ready: list[Event] = []
     waits: list[tuple[int, int]] = []
     for userdata, tag, clock, timeout, _, flags in _ASKED.iter_unpack(data):
         if tag != _CLOCK:
             ready.append((userdata, tag))
         else:
-            reference = time.time_ns() if clock == 0 else now
+            reference = real if clock == 0 else now
             waits.append((timeout - reference if flags & _ABSOLUTE else timeout, userdata))
     if ready or not waits:
         return ready, None

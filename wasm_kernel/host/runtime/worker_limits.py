@@ -1,7 +1,8 @@
 """A guest's limits, divided among its workers: whatever they do, all together have no more than the guest alone.
 
 memory       What the limit leaves above the guest's own size is divided: a worker's memory grows by its part. A page
-             that a worker writes is a copy of its own, and all of these together have no more than that, either.
+             that a worker writes is a copy of its own, and all of these together have no more than that, either. Forks
+             copy what the cell has written so far; all but one of these copies count, too.
 time         The time limit holds for the cell, and for the CPU time of the guest and its workers together.
 fuel         Divided; what a worker did not need goes back.
 open files   Divided.
@@ -47,7 +48,7 @@ class Share:
 def divide(wanted: int, size: int, given: int, policy: ExecutionPolicy, fuel: int | None) -> Share:
     """Divide what is left among ``wanted`` new workers, or fewer, and the guest.
 
-    ``size``: of the guest's memory. ``given``: by how much workers that live already may grow. ``fuel``: what is left.
+    ``size``: of the guest's memory. ``given``: what workers that live already have. ``fuel``: what is left.
     """
     spare = policy.memory_bytes - size - given
     workers = max(0, min(wanted, spare // LEAST_MEMORY - 1))
@@ -102,10 +103,10 @@ class Clocks:
         self._ended = 0.0
 
     def start(self) -> None:
-        """Count this thread from now on."""
+        """Count this thread from now on, if it is not counted yet."""
         clock = time.pthread_getcpuclockid(threading.get_ident())
         with self._lock:
-            self._running[threading.get_ident()] = clock, time.clock_gettime(clock)
+            self._running.setdefault(threading.get_ident(), (clock, time.clock_gettime(clock)))
 
     def stop(self) -> None:
         """This thread is about to end."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from wasm_kernel.guest import wire
+from wasm_kernel.host.runtime.forked_memory import ForkedMemory
 from wasm_kernel.host.runtime.guest_files import GuestFiles
 from wasm_kernel.host.runtime.guest_image import GuestImage
 from wasm_kernel.host.runtime.instance import Instance
@@ -82,6 +83,7 @@ class LocalWorkers:
         self._queues = TaskQueues()
         self._workers: dict[int, Worker] = {}
         self._grows: dict[int, int] = {}
+        self._copies: dict[int, tuple[int, int]] = {}  # by worker: which fork it is of, and what that had to copy
         self._started = 0
         self._interrupts = turn.run.interrupts
         self._room = SharedRoom(lambda kind: turn.files.left(policy, kind), lambda: len(self._workers) + 1)
@@ -103,8 +105,13 @@ class LocalWorkers:
             return 0, ""
         if policy.timeout_seconds is not None and self._clocks.seconds() >= policy.timeout_seconds:
             return 0, too_long(self._turn.policy)
-        share = divide(wanted, guest.memory_size, sum(self._grows.values()), policy, guest.fuel_left())
+        share = self._share(wanted)
+        if not share.workers and self._workers:
+            self._make_way(request, self._most)  # for their memory
+            share = self._share(wanted)
         if not share.workers:
+            if self._workers:
+                return 0, ""  # until these have done their work
             return 0, (
                 f"the memory limit of {format_size(policy.memory_bytes)} leaves no room for workers: the notebook has "
                 f"{format_size(guest.memory_size)} of it. `%session limits memory=…` raises it"
@@ -116,7 +123,8 @@ class LocalWorkers:
             self._looks = Looks(policy.memory_bytes - guest.memory_size)
             self._clocks.start()
         guest.limit_growth(share.guest_bytes)
-        guest.files_changed_elsewhere(False)  # from now on it asks for room as they do
+        guest.files_changed_elsewhere(False)  # from now on it asks for room as they do,
+        self._room.take_back(_GUEST)  # and what it was given while it was alone is not its own any more
         started = 0
         try:
             limits = Limits(share.memory_bytes, policy.max_file_bytes, open_files(policy, self._most))
@@ -133,11 +141,20 @@ class LocalWorkers:
                 guest.spend_fuel(share.fuel * started)
         return started, ""
 
+    def _share(self, wanted: int) -> Share:
+        """What each of so many new workers may have. A copy that is no other worker's comes with every fork but one."""
+        guest = self._turn.instance
+        with self._lock:
+            given = sum(self._grows.values()) + sum(dict(self._copies.values()).values())
+        return divide(wanted, guest.memory_size, given, self._turn.policy, guest.fuel_left())
+
     def _start_one(self, request: wire.StartWorkers, fork: Fork, index: int, limits: Limits, share: Share) -> None:
         self._started += 1
         worker = Worker(self._started, index, request.pool, request.era, self)
+        assert isinstance(fork.memory, ForkedMemory)
         with self._lock:
             self._workers[worker.number], self._grows[worker.number] = worker, share.grows
+            self._copies[worker.number] = self._started - index, fork.memory.copied_bytes
 
         def make(output: Callable[[int, bytes], None], frame: Callable[[bytes], bytes]) -> Instance:
             handlers = Handlers(
@@ -153,7 +170,7 @@ class LocalWorkers:
             worker.start(fork, request.entry, share.fuel, make)
         except BaseException:
             with self._lock:
-                del self._workers[worker.number], self._grows[worker.number]
+                del self._workers[worker.number], self._grows[worker.number], self._copies[worker.number]
             raise
 
     def _make_way(self, request: wire.StartWorkers, wanted: int) -> None:
@@ -273,6 +290,7 @@ class LocalWorkers:
         with self._lock:
             del self._workers[worker.number]
             del self._grows[worker.number]
+            del self._copies[worker.number]
             self._changed_files |= worker.changed_files
             self._fuel_back += worker.fuel_left
         self.results.put({"pool": worker.pool, "era": worker.era, "ended": why})

@@ -23,12 +23,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import struct
 import threading
 import time
 import uuid
-import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -36,28 +34,27 @@ from blake3 import blake3
 
 from wasm_kernel.host.durable import sync_folder
 from wasm_kernel.host.store.allowance import allowance
+from wasm_kernel.host.store.found_log import (
+    FILE,
+    MAGIC,
+    MAX_BODY,
+    MAX_HEAD,
+    READ,
+    SUFFIX,
+    SUM,
+    VERSION,
+    FoundLog,
+    LogHeader,
+    find,
+    front_of,
+    log_files,
+    number_of,
+)
 
 LOGS = "snapshots/logs"  # below the state folder: a folder for each session
-MAX_HEAD, MAX_BODY = 4 << 20, 1100 << 20
-_MAX_HEADER = 1 << 16
-_MAGIC, _VERSION = b"wkcells\n", 1
-_FILE = struct.Struct("<8sHI")  # magic, version, bytes of JSON
-_RECORD = struct.Struct("<QIII")  # position, bytes of the head, of the body, checksum of these
-_SUM = 16
 _MOST_PARTS = 1000  # of one write
 _BELIEVED = 1.0  # seconds
-_SUFFIX = ".log"
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-
-
-@dataclass(frozen=True)
-class LoggedCell:
-    """A record: its position, its head, and a change of memory."""
-
-    position: int
-    head: bytes
-    body: bytes
 
 
 @dataclass
@@ -90,7 +87,7 @@ class CellLog:
     @property
     def is_on_disk(self) -> bool:
         """Whether there is anything of a log, maybe of another process's."""
-        return bool(_files(self._folder))
+        return bool(log_files(self._folder))
 
     def find(self) -> FoundLog | None:
         """What a killed process left."""
@@ -111,7 +108,7 @@ class CellLog:
             self._begin(base, image_key)
 
     def _remove_all_but(self, kept: Collection[Path]) -> None:
-        for path in _files(self._folder):
+        for path in log_files(self._folder):
             if path not in kept:
                 with contextlib.suppress(OSError):  # the next file has another id, which ends this one as well
                     path.unlink()
@@ -122,7 +119,7 @@ class CellLog:
             self.id, self._base, self._image, self.position = found.id, found.base, found.image, found.last
             self._segments = [_Segment(path, found.last, path.stat().st_size) for path in found.paths]
             self._remove_all_but(found.paths)
-            self._next = _number(found.paths[-1]) + 1
+            self._next = number_of(found.paths[-1]) + 1
 
     def append(self, head: bytes, *body: bytes | memoryview) -> None:
         """Add a cell. If that fails, as on a full disk, or is not allowed (`NotAllowed`), the log is as it was.
@@ -137,11 +134,11 @@ class CellLog:
             if self._handle < 0:
                 self._open()
             segment = self._segments[-1]
-            front = _front(self.position + 1, len(head), length)
+            front = front_of(self.position + 1, len(head), length)
             checksum = blake3(front).update(head)
             for piece in body:
                 checksum.update(piece)
-            parts = [front, checksum.digest(_SUM), head, *body]
+            parts = [front, checksum.digest(SUM), head, *body]
             try:
                 _write_all(self._handle, parts)
             except OSError:
@@ -164,13 +161,13 @@ class CellLog:
     def _open(self) -> None:
         if not self._segments:
             self._remove_all_but(())  # nobody wanted what another process left
-        header = _Header(self.id, self._base, self._image, self.position + 1)
+        header = LogHeader(self.id, self._base, self._image, self.position + 1)
         text = json.dumps(asdict(header)).encode()
-        front = _FILE.pack(_MAGIC, _VERSION, len(text))
+        front = FILE.pack(MAGIC, VERSION, len(text))
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._folder / f"{self._next:08}{_SUFFIX}"
+        path = self._folder / f"{self._next:08}{SUFFIX}"
         handle = os.open(path, _APPEND, 0o600)
-        parts = [front, blake3(front).update(text).digest(_SUM), text]
+        parts = [front, blake3(front).update(text).digest(SUM), text]
         try:
             _write_all(handle, parts)
         except OSError:
@@ -204,7 +201,7 @@ class CellLog:
             handles = [os.dup(self._handle)] if self._handle >= 0 and self._unsynced else []
             for path in self._left:  # without these, nothing after them counts
                 with contextlib.suppress(FileNotFoundError):  # folded
-                    handles.append(os.open(path, _READ))
+                    handles.append(os.open(path, READ))
             self._unsynced, self._left = False, []
         try:
             for handle in handles:
@@ -231,160 +228,6 @@ class CellLog:
             self._unsynced = False
 
 
-@dataclass
-class FoundLog:
-    """The log that a killed process left.
-
-    Attributes:
-        id: Its id.
-        base: The snapshot that it begins with; empty: the image's memory.
-        image: The key of its image.
-        first: The position of its first record.
-        paths: Its files.
-        last: The position of the last whole record.
-        problem: What is wrong with what follows it; empty: nothing, or only that the last record is cut short.
-    """
-
-    id: str
-    base: str
-    image: str
-    first: int
-    paths: list[Path]
-    last: int = 0
-    problem: str = ""
-
-    def cells(self, after: int = 0) -> Iterator[LoggedCell]:
-        """Its whole records beyond a position, in order, one at a time. They are checked again as they are read."""
-        for path in self.paths if self.last >= max(self.first, after + 1) else []:
-            with _Reader(path) as reader:
-                reader.header()
-                for cell in reader.cells():
-                    if cell.position > after:
-                        yield cell
-                    if cell.position >= self.last:  # what follows is not whole
-                        return
-
-
-def find(folder: Path) -> FoundLog | None:
-    """The log in a session's folder, checked to its end; None: nothing was logged."""
-    found: FoundLog | None = None
-    paths = _files(folder)
-    for path in paths:
-        try:
-            with _Reader(path) as reader:
-                if reader.has_no_header and path is paths[-1]:
-                    break  # killed right after it was made
-                header = reader.header()
-                if found is None or found.id != header.id:  # another one began: what was before is over
-                    found = FoundLog(header.id, header.base, header.image, header.first, [], header.first - 1)
-                elif found.problem or header.first != found.last + 1:
-                    found.problem = found.problem or "a part of the log is missing"
-                    break
-                found.paths.append(path)
-                for cell in reader.cells():
-                    if cell.position != found.last + 1:
-                        raise _BadLog("the records of the log are not in order")
-                    found.last = cell.position
-        except (_BadLog, OSError) as e:
-            found = found or FoundLog("", "", "", 1, [])
-            found.problem = found.problem or str(e)
-    return found
-
-
-class _BadLog(Exception):
-    """A file of the log is not what it should be."""
-
-
-@dataclass(frozen=True)
-class _Header:
-    """How a file begins: the log's id, the snapshot it begins with, the image, the position of the first record."""
-
-    id: str
-    base: str
-    image: str
-    first: int
-
-    def __post_init__(self) -> None:
-        if not all(isinstance(text, str) for text in (self.id, self.base, self.image)) or type(self.first) is not int:
-            raise ValueError("not a header")
-
-
-class _Reader:
-    """Reads one file of a log. It is our own, and still nothing in it is believed before its checksum is."""
-
-    def __init__(self, path: Path) -> None:
-        self._handle = os.open(path, _READ)
-        self._size, self._at = os.fstat(self._handle).st_size, 0
-
-    @property
-    def has_no_header(self) -> bool:
-        """Whether its header is cut short."""
-        front = os.pread(self._handle, _FILE.size, 0)
-        return len(front) < _FILE.size or self._size < _FILE.size + _SUM + _FILE.unpack(front)[2]
-
-    def __enter__(self) -> _Reader:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        os.close(self._handle)
-
-    def header(self) -> _Header:
-        front = self._read(_FILE.size)
-        if front is None:
-            raise _BadLog("the beginning of the log is cut short")
-        magic, version, length = _FILE.unpack(front)
-        if magic != _MAGIC or length > _MAX_HEADER:
-            raise _BadLog("it is not a log of cells")
-        if version != _VERSION:
-            raise _BadLog("a newer version of wasm-kernel wrote the log")
-        checksum, text = self._read(_SUM), self._read(length)
-        if checksum is None or text is None or blake3(front).update(text).digest(_SUM) != checksum:
-            raise _BadLog("the beginning of the log is damaged")
-        try:
-            return _Header(**json.loads(text))
-        except (TypeError, ValueError, RecursionError):
-            raise _BadLog("the beginning of the log is not valid") from None
-
-    def cells(self) -> Iterator[LoggedCell]:
-        """Its records, up to one that is cut short. `_BadLog` at one that is damaged."""
-        while (front := self._read(_RECORD.size)) is not None:
-            position, head_size, body_size, _ = _RECORD.unpack(front)
-            if front != _front(position, head_size, body_size) or head_size > MAX_HEAD or body_size > MAX_BODY:
-                if self._only_zeros_left():
-                    return  # a power cut came before its bytes reached the disk
-                raise _BadLog("a record of the log is damaged")
-            checksum, head, body = self._read(_SUM), self._read(head_size), self._read(body_size)
-            if checksum is None or head is None or body is None:
-                return
-            if blake3(front).update(head).update(body).digest(_SUM) != checksum:
-                if self._at == self._size:
-                    return  # the same
-                raise _BadLog("a record of the log is damaged")
-            yield LoggedCell(position, head, body)
-
-    def _only_zeros_left(self) -> bool:
-        at = self._at - _RECORD.size
-        while block := os.pread(self._handle, 1 << 20, at):
-            if any(block):
-                return False
-            at += len(block)
-        return True
-
-    def _read(self, size: int) -> bytes | None:
-        """The next bytes; None if there are not so many. Nothing is allocated that the file does not hold."""
-        if self._at + size > self._size:
-            return None
-        data = os.pread(self._handle, size, self._at)
-        self._at += len(data)
-        return data if len(data) == size else None
-
-
-def _front(position: int, head: int, body: int) -> bytes:
-    """How a record begins."""
-    plain = _RECORD.pack(position, head, body, 0)
-    return plain[:-4] + zlib.crc32(plain).to_bytes(4, "little")
-
-
 def _write_all(handle: int, parts: Sequence[bytes | memoryview]) -> None:
     """In as few calls as possible: the system takes only so many parts, and so many bytes, in one."""
     left, at = [memoryview(part) for part in parts if part], 0
@@ -395,16 +238,3 @@ def _write_all(handle: int, parts: Sequence[bytes | memoryview]) -> None:
             at += 1
         if done:
             left[at] = left[at][done:]
-
-
-def _files(folder: Path) -> list[Path]:
-    try:
-        names = os.listdir(folder)  # noqa: PTH208 - names, no paths
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    ours = [name for name in names if name.endswith(_SUFFIX) and name.removesuffix(_SUFFIX).isdecimal()]
-    return sorted((folder / name for name in ours), key=_number)
-
-
-def _number(path: Path) -> int:
-    return int(path.stem)

@@ -9,8 +9,8 @@ folder/new/              files being written; each is locked by its writer, and 
 
 A take becomes visible by one rename, that of its manifest, after everything it refers to is on the disk; a kill or a
 full disk before that leaves packs that nothing refers to, which the next collection deletes. Reading needs no lock: a
-pack that a collection moved away meanwhile is looked for again. A chunk that turns out to be damaged is forgotten, so
-that the next take which has it stores it again, which mends every manifest that refers to it.
+pack that a collection moved away meanwhile is looked for again. A chunk that turns out to be damaged is forgotten, with
+all that its pack has lost, so that the next take which has one stores it again, which mends whatever refers to it.
 """
 
 from __future__ import annotations
@@ -133,12 +133,12 @@ class ChunkStore:
     def _read_again(self, failed: list[bytes], targets: dict[bytes, list[memoryview]]) -> None:
         """The index was behind or wrong, or chunks are damaged: look for them in every pack."""
         for start in range(0, len(failed), _SOME):
-            for name, data in self._search(failed[start : start + _SOME]).items():
+            for name, data in self._search(failed[start : start + _SOME], failed).items():
                 if any(len(view) != len(data) for view in targets[name]):
                     raise _damaged([name], f"has {len(data):,} bytes, not as many as the manifest says")
                 targets[name][0][:] = data
 
-    def _search(self, names: Sequence[bytes]) -> dict[bytes, bytes]:
+    def _search(self, names: Sequence[bytes], suspected: Sequence[bytes] = ()) -> dict[bytes, bytes]:
         """Chunks from wherever there is a whole copy, which the index learns; `DamagedChunk` if one has none."""
         found: dict[bytes, bytes] = {}
         places: dict[bytes, Place] = {}
@@ -157,7 +157,7 @@ class ChunkStore:
         self._index.add(places)
         lost = [name for name in names if name not in found]
         if lost:
-            self._index.forget(lost)
+            collect.forget_damaged(self._packs, self._index, {*lost, *suspected})
             raise _damaged(lost)
         return found
 

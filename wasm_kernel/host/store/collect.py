@@ -1,4 +1,4 @@
-"""What looks at a whole store of chunks: collecting what nothing refers to, and verifying everything.
+"""What looks at a whole store of chunks: collecting what nothing refers to, verifying everything, and what is damaged.
 
 A collection holds the store's lock alone. It plans from the manifests and from what the packs say of themselves, never
 from the index. A pack goes after whatever it held that is still wanted lies on the disk elsewhere, so that a kill at
@@ -257,6 +257,13 @@ def verify(folder: Path, index: ChunkIndex, chunks_of: ChunksOf, progress: Calla
         with contextlib.suppress(FileNotFoundError):
             found.manifests[key] = _problem(folder / "manifests", *key, chunks_of, good.keys())
     return found
+
+
+def forget_damaged(where: Path, index: ChunkIndex, suspected: Iterable[bytes]) -> None:
+    """Forget all that is damaged in the packs of some chunks: what is stored next must not count on it."""
+    for pack in {place.pack for place in index.locate(suspected).values()}:
+        held = index.of_pack(pack).items()
+        index.forget([name for name, place in held if not packs.read_one(where, name, place)])
 
 
 def _problem(folder: Path, group: str, name: str, chunks_of: ChunksOf, good: Iterable[bytes]) -> str:

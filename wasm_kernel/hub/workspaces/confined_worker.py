@@ -36,7 +36,14 @@ from typing import Any
 from wasm_kernel.errors import WasmKernelError
 from wasm_kernel.host import administrator
 from wasm_kernel.hub.workspaces import landlock
-from wasm_kernel.hub.workspaces.open_workspace import Missing, Place, Refused, folder_name, open_trusted, open_workspace
+from wasm_kernel.hub.workspaces.open_workspace import (
+    Missing,
+    OpenedWorkspace,
+    Refused,
+    folder_name,
+    open_trusted,
+    open_workspace,
+)
 
 ORDER = struct.Struct("<d")
 MAX_REPLY = 256 << 20
@@ -120,7 +127,7 @@ def _answer(order: dict[str, Any], jobs: dict[str, Any]) -> dict[str, Any]:
         return {"problem": "the workspace holds more than fits into memory"}
 
 
-def _open_archive(folder: str, user: str, place: Place) -> int:
+def _open_archive(folder: str, user: str, place: OpenedWorkspace) -> int:
     """The user's folder of archives, created if needed; it gets the workspace's owner.
 
     Only the administrator can get there, as the folder above it is closed to everybody else.
@@ -141,7 +148,7 @@ def _open_archive(folder: str, user: str, place: Place) -> int:
     return handle
 
 
-def _give_up_rights(order: dict[str, Any], place: Place, folders: dict[int, int]) -> None:
+def _give_up_rights(order: dict[str, Any], place: OpenedWorkspace, folders: dict[int, int]) -> None:
     """From here on this process can do nothing but what the user can, and only in these folders."""
     confined = landlock.is_available()
     if confined:

@@ -155,7 +155,8 @@ def tell(root: Path, notices: list[dict[str, Any]]) -> dict[str, Any]:
 def connections(root: Path, after: str) -> dict[str, Any]:
     """The connections of all sessions that ended after a time, as their logs have them; the oldest, if too many.
 
-    By their end, not their beginning: a line is there when its connection has ended, which may be days later.
+    By their end, not their beginning: that may be days later. One that is open counts by its beginning, and then again,
+    by its end: its kernel may be killed, and then there is none.
     """
     found = []
     for folder in list(islice((root / STATE_FOLDER / "history").glob("*"), _MAX_SESSIONS)):

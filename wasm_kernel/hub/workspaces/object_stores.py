@@ -91,6 +91,8 @@ class ObjectStores:
             answer = self._jobs[job](open_objects(address), **arguments)
         except (WasmKernelError, OSError) as e:
             return {"problem": str(e)}
+        except Exception as e:  # noqa: BLE001 - whatever a user has put there, it is a problem of that user alone
+            return {"problem": f"what is in their store cannot be read ({type(e).__name__})"}
         identity = hashlib.sha256(address.encode()).hexdigest()
         return {**answer, "root": without_credentials(address), "identity": identity}
 

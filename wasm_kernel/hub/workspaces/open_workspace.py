@@ -31,7 +31,7 @@ class Missing(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class OpenedWorkspace:
     """An open folder: its handle, path and owner."""
 
     handle: int
@@ -80,7 +80,7 @@ def _components(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".")]
 
 
-def open_workspace(template: str, user: str) -> Place:
+def open_workspace(template: str, user: str) -> OpenedWorkspace:
     """Open a user's workspace. `Missing` if there is none yet, `Refused` if its place or its owner is wrong."""
     above, below = paths(template, user)
     here = open_trusted(above)
@@ -95,7 +95,7 @@ def open_workspace(template: str, user: str) -> Place:
             if info.st_uid != owner and not _is_trusted(owner):
                 raise Refused(f"{path} belongs to user {info.st_uid}, but the folder above it to user {owner}")
             owner = info.st_uid
-        return Place(here, path, owner, os.fstat(here).st_gid)
+        return OpenedWorkspace(here, path, owner, os.fstat(here).st_gid)
     except BaseException:
         os.close(here)
         raise

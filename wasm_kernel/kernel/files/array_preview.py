@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import IO, Any
 
-from wasm_kernel.kernel.files.preview_parts import COLUMNS, ROWS, NotThat, Seen, short, table_html
+from wasm_kernel.kernel.files.preview_parts import COLUMNS, ROWS, NotThat, Preview, short, table_html
 from wasm_kernel.model.units import counted
 
 _MAGIC = b"\x93NUMPY"
@@ -71,7 +71,7 @@ class Header:
         return f"{self.kind}, {' × '.join(f'{n:,}' for n in self.shape) or 'one value'}"
 
 
-def show_array(file: IO[bytes], size: int) -> Seen:
+def show_array(file: IO[bytes], size: int) -> Preview:
     """The first values of a .npy file: of one with more than two dimensions, the first table in it."""
     header = read_header(file)
     rows, columns = [1, 1, *header.shape][-2:] if len(header.shape) != 1 else (header.shape[0], 1)
@@ -100,7 +100,7 @@ def show_array(file: IO[bytes], size: int) -> Seen:
     return said, table_html(head, body)
 
 
-def show_arrays(file: IO[bytes]) -> Seen:
+def show_arrays(file: IO[bytes]) -> Preview:
     """What is in a .npz file: names, types and shapes."""
     try:
         with zipfile.ZipFile(file) as archive:

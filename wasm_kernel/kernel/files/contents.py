@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from wasm_kernel.kernel.files.preview_parts import COLUMNS, ROWS, NotThat, Seen, short, table_html
+from wasm_kernel.kernel.files.preview_parts import COLUMNS, ROWS, NotThat, Preview, short, table_html
 from wasm_kernel.kernel.render import escape, visible
 from wasm_kernel.model.units import counted
 
@@ -85,7 +85,7 @@ def _highlighted(text: str, name: str) -> str:
     return str(highlight(text, lexer, HtmlFormatter(nowrap=True)))
 
 
-def show_text(data: bytes, name: str, size: int) -> Seen:
+def show_text(data: bytes, name: str, size: int) -> Preview:
     """The beginning of a text; `NotThat` if it is not text."""
     text = decode(data[:TEXT_BYTES], cut=size > TEXT_BYTES)
     if text is None:
@@ -98,7 +98,7 @@ def show_text(data: bytes, name: str, size: int) -> Seen:
 # ---- tables
 
 
-def show_csv(data: bytes, name: str, size: int) -> Seen:
+def show_csv(data: bytes, name: str, size: int) -> Preview:
     """The first rows of a table in text form."""
     text = decode(data[:TEXT_BYTES], cut=size > TEXT_BYTES)
     if text is None:
@@ -122,7 +122,7 @@ def show_csv(data: bytes, name: str, size: int) -> Seen:
 # ---- JSON
 
 
-def show_json(data: bytes, name: str, size: int) -> Seen:
+def show_json(data: bytes, name: str, size: int) -> Preview:
     """JSON as a tree to open and close."""
     if size > JSON_BYTES:
         raise NotThat("too large for a tree")
@@ -167,7 +167,7 @@ def _tree(value: Any, key: str, depth: int, left: list[int]) -> str:
 # ---- sqlite: names of tables
 
 
-def show_sqlite(file: IO[bytes], size: int) -> Seen:
+def show_sqlite(file: IO[bytes], size: int) -> Preview:
     """The names of tables and views, from a copy in memory. No view, trigger or default of the file is evaluated."""
     import sqlite3
 
@@ -208,7 +208,7 @@ def show_sqlite(file: IO[bytes], size: int) -> Seen:
 # ---- everything else
 
 
-def show_hex(data: bytes, size: int) -> Seen:
+def show_hex(data: bytes, size: int) -> Preview:
     """The first bytes."""
     lines = []
     for start in range(0, min(len(data), HEX_BYTES), 8):
@@ -219,14 +219,14 @@ def show_hex(data: bytes, size: int) -> Seen:
     return more, f'<pre class="wk-code">{escape_lines(chr(10).join(lines))}</pre>'
 
 
-def show(file: IO[bytes], name: str, size: int) -> Seen:
+def show(file: IO[bytes], name: str, size: int) -> Preview:
     """A file's contents, read as its name suggests; otherwise as text or bytes."""
     from wasm_kernel.kernel.files.array_preview import show_array, show_arrays
     from wasm_kernel.kernel.files.workbook_preview import show_workbook
 
     ending = "." + name.lower().rpartition(".")[2] if "." in name else ""
     note = ""
-    special: dict[str, Callable[[], Seen]] = {
+    special: dict[str, Callable[[], Preview]] = {
         **dict.fromkeys((".xlsx", ".xlsm"), lambda: show_workbook(file, size)),
         **dict.fromkeys((".sqlite", ".sqlite3", ".db"), lambda: show_sqlite(file, size)),
         ".npy": lambda: show_array(file, size),

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import IO
 
 from wasm_kernel.kernel.files.listing import Entry, ending_of
+from wasm_kernel.kernel.files.preview_parts import Preview
 from wasm_kernel.kernel.files.transfer import Links, data_address
 from wasm_kernel.kernel.render import escape
 
@@ -23,15 +24,12 @@ SOUNDS = {".wav": "audio/wav", ".mp3": "audio/mpeg", ".ogg": "audio/ogg", ".flac
 FILMS = {".mp4": "video/mp4", ".webm": "video/webm"}
 PDF = ".pdf"
 
-Shown = tuple[str, str]
-"""A sentence about it, and it as HTML."""
-
 
 class NotShown(Exception):
     """The web browser cannot, or must not, show it; the message says why."""
 
 
-def shown_as(name: str) -> Callable[[IO[bytes], int, Entry, Links | None], Shown] | None:
+def shown_as(name: str) -> Callable[[IO[bytes], int, Entry, Links | None], Preview] | None:
     """The function that shows a file of this name; None: not handled here."""
     ending = ending_of(name)
     if ending in PICTURES:
@@ -41,7 +39,7 @@ def shown_as(name: str) -> Callable[[IO[bytes], int, Entry, Links | None], Shown
     return document if ending == PDF else None
 
 
-def picture(file: IO[bytes], size: int, entry: Entry, links: Links | None) -> Shown:
+def picture(file: IO[bytes], size: int, entry: Entry, links: Links | None) -> Preview:
     """A picture, by its bytes, not by its name; not one that claims to be huge."""
     head = file.read(_HEAD)
     kind, width, height = image_size(head)
@@ -55,7 +53,7 @@ def picture(file: IO[bytes], size: int, entry: Entry, links: Links | None) -> Sh
     return said, f'<img class="wk-picture" alt="" src="{_address(file, size, f"image/{kind}", entry, links)}">'
 
 
-def player(file: IO[bytes], size: int, entry: Entry, links: Links | None) -> Shown:
+def player(file: IO[bytes], size: int, entry: Entry, links: Links | None) -> Preview:
     """Audio or video with playback controls."""
     kind = SOUNDS.get(ending_of(entry.name)) or FILMS[ending_of(entry.name)]
     if not _is_playable(file.read(12)):
@@ -65,7 +63,7 @@ def player(file: IO[bytes], size: int, entry: Entry, links: Links | None) -> Sho
     return "", f'<{tag} controls preload="metadata" src="{address}" class="wk-player"></{tag}>'
 
 
-def document(file: IO[bytes], size: int, entry: Entry, links: Links | None) -> Shown:
+def document(file: IO[bytes], size: int, entry: Entry, links: Links | None) -> Preview:
     """A PDF in the web browser's own viewer. Without a viewer the text inside is shown, which a frame would not do."""
     if b"%PDF-" not in file.read(1024):
         raise NotShown("not a PDF")

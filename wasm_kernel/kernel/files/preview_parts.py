@@ -8,8 +8,8 @@ from wasm_kernel.kernel.render import escape
 
 ROWS, COLUMNS, CELL = 50, 20, 80
 
-Seen = tuple[str, str]
-"""A sentence about it, and it as HTML."""
+Preview = tuple[str, str]
+"""What is shown of a file: a sentence about it, and it as HTML."""
 
 
 class NotThat(Exception):

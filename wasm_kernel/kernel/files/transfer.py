@@ -158,7 +158,7 @@ def downloads(root: Path, paths: Sequence[str], links: Links | None, *, as_zip: 
 
 
 def _archive(root: Path, paths: Sequence[str], links: Links | None) -> Download:
-    from wasm_kernel.sessions.zip_stream import Bounds, TooMuch, check, zip_blocks
+    from wasm_kernel.sessions.zip_stream import Bounds, ZipTooLarge, check, zip_blocks
 
     wanted = [p for p in paths if p] if all(paths) else []
     name = safe_name(f"{wanted[0].rpartition('/')[2] if len(wanted) == 1 else 'files'}.zip")
@@ -173,7 +173,7 @@ def _archive(root: Path, paths: Sequence[str], links: Links | None) -> Download:
             return Download(name, address)
         try:
             data = b"".join(zip_blocks(folder, wanted, Bounds(SMALL, _MAX_FILES)))
-        except TooMuch as e:
+        except ZipTooLarge as e:
             raise ConfigurationError(f"{e}; {_NO_SERVER_PART}") from None
     return Download(name, data_address(data), len(data))
 

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import IO
 from xml.parsers import expat
 
-from wasm_kernel.kernel.files.preview_parts import COLUMNS, ROWS, NotThat, Seen, short, table_html
+from wasm_kernel.kernel.files.preview_parts import COLUMNS, ROWS, NotThat, Preview, short, table_html
 from wasm_kernel.model.units import counted
 
 ZIP_BYTES = 256 << 20
@@ -46,7 +46,7 @@ class Workbook:
     from_1904: bool = False
 
 
-def show_workbook(file: IO[bytes], size: int) -> Seen:
+def show_workbook(file: IO[bytes], size: int) -> Preview:
     """The first rows of its first sheet that is not hidden, and the names of all."""
     if size > ZIP_BYTES:
         raise NotThat("too large to look into")
@@ -59,7 +59,7 @@ def show_workbook(file: IO[bytes], size: int) -> Seen:
         raise NotThat(_NOT_A_WORKBOOK) from None
 
 
-def _show(archive: zipfile.ZipFile) -> Seen:
+def _show(archive: zipfile.ZipFile) -> Preview:
     book = _workbook(archive)
     names = [name for name, _, _ in book.sheets]
     visible = [sheet for sheet in book.sheets if sheet[1] in ("", "visible")]

@@ -69,7 +69,7 @@ def say(text: str, data: Any = None) -> Answer:
     return Answer(data, text, "".join(map(render.sentence, text.splitlines())))
 
 
-class Shown:
+class ProgressLine:
     """A line of progress in a cell's output, replaced by the next."""
 
     def __init__(self, publish: Callable[..., None], parent: Message, *, silent: bool) -> None:

@@ -184,6 +184,7 @@ class HistoryMagics(Group):
         parser.add_argument("snapshot", nargs="?", default=None)
         options = parser.parse_args(words)
         runtime = await self._host.ready(parent)
+        await asyncio.to_thread(self._place.follow, runtime.live)  # the notebook may have been renamed
         notebook = self._place.notebook
         copy = copy_path(notebook, options.notebook) if options.notebook is not None else None
         if copy is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from wasm_kernel.errors import ConfigurationError, SandboxError, WasmKernelError
 from wasm_kernel.host.disk import reserve
-from wasm_kernel.kernel.cells import HostMagic
+from wasm_kernel.kernel.cells import MagicInCell
 from wasm_kernel.kernel.magics.answers import Answer, Message, words_of
 from wasm_kernel.kernel.magics.cluster import ClusterMagics
 from wasm_kernel.kernel.magics.history import HistoryMagics
@@ -69,14 +69,14 @@ class Magics:
             if name.startswith(_PREFIX)
         }
 
-    async def do(self, magic: HostMagic, parent: Message, cancelled: threading.Event) -> Answer:
+    async def do(self, magic: MagicInCell, parent: Message, cancelled: threading.Event) -> Answer:
         """Run a magic. Raises what the user did wrong, or what the disk refused."""
         answer = await _explained(self._do(magic, parent, cancelled))
         if (afterwards := answer.afterwards) is None:
             return answer
         return replace(answer, afterwards=lambda: _explained(afterwards()))
 
-    async def _do(self, magic: HostMagic, parent: Message, cancelled: threading.Event) -> Answer:
+    async def _do(self, magic: MagicInCell, parent: Message, cancelled: threading.Event) -> Answer:
         words = words_of(magic.line)
         if magic.name == "prune":
             return await self._prune.do(words, used=magic.used)
@@ -112,6 +112,8 @@ class Magics:
             choices = _ARGUMENTS.get(first[0], ())
             if first[0] in ("attach", "delete"):
                 choices = [*choices, *self._known_ids()]
+            if first[0] in ("deny", "secret"):
+                choices = [*choices, *map(str, self._host.network_access.hosts)]
         found = sorted(c for c in choices if c.startswith(word))
         start = position - len(word)
         return {"status": "ok", "matches": found, "cursor_start": start, "cursor_end": position, "metadata": {}}

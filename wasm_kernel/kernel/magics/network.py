@@ -10,7 +10,7 @@ from wasm_kernel.kernel.magics.answers import Answer, Message, none, say, table
 from wasm_kernel.kernel.magics.host import Group
 from wasm_kernel.kernel.render import code
 from wasm_kernel.model import network_grants
-from wasm_kernel.model.grants import OURS
+from wasm_kernel.model.grants import MOST_DETAILS, OURS
 from wasm_kernel.model.network_grants import MOST_HOSTS, HostGrant
 from wasm_kernel.model.public_addresses import as_address, described, is_public
 
@@ -32,6 +32,10 @@ class NetworkMagics(Group):
         if len(access.hosts | new) > MOST_HOSTS:
             raise ConfigurationError(
                 f"a session may have {MOST_HOSTS} hosts at most; take some back: %session deny HOST"
+            )
+        if len(new) > MOST_DETAILS:  # a stranger's cell could hide one behind the others
+            raise ConfigurationError(
+                f"{len(new)} hosts are more than one question shows; allow {MOST_DETAILS} at once at most"
             )
         if new:
             details = [_described(grant) for grant in sorted(new)]
@@ -73,6 +77,8 @@ class NetworkMagics(Group):
             if len(words) < at + 2:
                 raise ConfigurationError(_SECRET)
             header, words = words[at + 1], [*words[:at], *words[at + 2 :]]
+        if not words:
+            raise ConfigurationError(f"what is the secret called? {_SECRET}")
         none(words[2:], "%session secret")
         name, header = words[0], secrets.checked_header(header)
         secrets.check_name(name)

@@ -11,7 +11,7 @@ from wasm_kernel.errors import ConfigurationError, Interrupted, PathRefused
 from wasm_kernel.host.files import notebook_folder
 from wasm_kernel.host.files.folder_walk import Item
 from wasm_kernel.host.files.quota import Quota
-from wasm_kernel.kernel.magics.answers import Answer, Message, Shown, say
+from wasm_kernel.kernel.magics.answers import Answer, Message, ProgressLine, say
 from wasm_kernel.kernel.magics.host import Group
 from wasm_kernel.model.grants import legible
 from wasm_kernel.model.units import counted, format_size
@@ -44,7 +44,7 @@ class NotebookFileMagics(Group):
         _check(files, len(found), total, quota)
         details = [f"{legible(path, 200)}{_size_of(path, files)}" for path in paths]
         await self._host.require("add", f"copy from {legible(str(source), 400)} into this session", details)
-        shown = Shown(self._host.publish, parent, silent=False)
+        shown = ProgressLine(self._host.publish, parent, silent=False)
         try:
             progress = _progress(shown, total, cancelled)
             await asyncio.to_thread(notebook_folder.copy, source, paths, live.folder, quota.free, progress)
@@ -107,7 +107,7 @@ def _size_of(path: str, files: list[Item]) -> str:
     return f" ({count}{format_size(sum(item.size for item in inside))})"
 
 
-def _progress(shown: Shown, total: int, cancelled: threading.Event) -> Callable[[int], None]:
+def _progress(shown: ProgressLine, total: int, cancelled: threading.Event) -> Callable[[int], None]:
     """Called with each piece that was copied: says how far it is if it takes long, and ends it on an interrupt."""
     done, told = 0, time.monotonic() + _USUALLY_DONE - _EVERY
 

@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 from wasm_kernel.errors import ConfigurationError, Interrupted, PackageError
-from wasm_kernel.kernel.magics.answers import Answer, Message, Shown, none, say, table
+from wasm_kernel.kernel.magics.answers import Answer, Message, ProgressLine, none, say, table
 from wasm_kernel.kernel.magics.host import Group
 from wasm_kernel.model.units import counted
 
@@ -34,7 +34,7 @@ class PipMagic(Group):
         names = [w for w in words if w not in {*quiet, "-U", "--upgrade"}]
         if action not in ("install", "uninstall") or not names:
             raise ConfigurationError("write %pip install NAME …, %pip list or %pip uninstall NAME …; see %pip?")
-        shown = Shown(self._host.publish, parent, silent=bool(quiet & {"-q", "--quiet"} & set(words)))
+        shown = ProgressLine(self._host.publish, parent, silent=bool(quiet & {"-q", "--quiet"} & set(words)))
         try:
             if action == "uninstall":
                 done = await asyncio.to_thread(uninstall_packages, live.session_id, names, root, cancel=cancelled)

@@ -35,7 +35,7 @@ class PruneMagic(Group):
 
     async def do(self, words: list[str], *, used: bool) -> Answer:
         """``used``: the result goes to code, rather than only being shown."""
-        from wasm_kernel.sessions.housekeeping import carry_out, plan_housekeeping
+        from wasm_kernel.sessions.housekeeping import plan_housekeeping
 
         parser = Usage("%prune", add_help=False)
         parser.add_argument("--older-than", default=None)
@@ -44,34 +44,55 @@ class PruneMagic(Group):
         parser.add_argument("--yes", action="store_true")
         options = parser.parse_args(words)
         older = options.older_than
-        root = self._place.root
         policy = RetentionPolicy(
             max_age_hours=parse_duration(older) / 3600 if older is not None else None,
             max_sessions=options.max_sessions,
             keep=self._here(),
         )
         store = self._place.remote.objects if self._place.remote is not None else None
-        planned = await asyncio.to_thread(partial(plan_housekeeping, root, policy, store=store))
-        going = planned.sessions.remove
+        planned = await asyncio.to_thread(partial(plan_housekeeping, self._place.root, policy, store=store))
         if options.yes and not options.dry_run:
-            if going or planned.forget:
-                lines = [
-                    one_line(d.session_id, self._name(planned, d), _size(d), d.age_hours * 3600) + _WHERE[d.only_stored]
-                    for d in going
-                ]
-                lines += [
-                    f"{d.session_id}, deleted {format_age(d.age_hours * 3600)}: its snapshots" for d in planned.forget
-                ]
-                amount = f"{counted(len(lines), 'session')}, {format_size(planned.reclaimed_bytes)}"
-                if planned.stored_bytes:
-                    amount += f" here, {format_size(planned.stored_bytes)} in the object store"
-                await self._host.require("prune", f"delete {amount}", lines)
-            # Do exactly what was asked about, however long the answer took.
-            result = await asyncio.to_thread(carry_out, root, planned, self._place.logger)
-            data = {"deleted": result.deleted_sessions, "reclaimed_bytes": result.reclaimed_bytes}
-            return say(str(result) + "".join(f"\n{name}: {text}" for name, text in result.errors.items()), data)
+            return await self._carry_out(planned)
         if used:
             await self._host.require("list", "read which of your sessions have not been used for a while")
+        return self._listed(planned, bounded=policy.is_bounded)
+
+    async def _carry_out(self, planned: HousePlan) -> Answer:
+        """Delete what was planned, once the person has seen it and said yes."""
+        from wasm_kernel.sessions.housekeeping import carry_out
+
+        going = planned.sessions.remove
+        if going or planned.forget:
+            lines = [
+                one_line(d.session_id, self._name(planned, d), _size(d), d.age_hours * 3600) + _WHERE[d.only_stored]
+                for d in going
+            ]
+            lines += [
+                f"{d.session_id}, deleted {format_age(d.age_hours * 3600)}: its snapshots" for d in planned.forget
+            ]
+            amount = f"{counted(len(lines), 'session')}, {format_size(planned.reclaimed_bytes)}"
+            if planned.stored_bytes:
+                amount += f" here, {format_size(planned.stored_bytes)} in the object store"
+            await self._host.require("prune", f"delete {amount}", lines)
+        # Do exactly what was asked about, however long the answer took.
+        result = await asyncio.to_thread(carry_out, self._place.root, planned, self._place.logger)
+        data = {"deleted": result.deleted_sessions, "reclaimed_bytes": result.reclaimed_bytes}
+        return say(str(result) + "".join(f"\n{name}: {text}" for name, text in result.errors.items()), data)
+
+    def _listed(self, planned: HousePlan, *, bounded: bool) -> Answer:
+        """What would go. ``bounded``: the person said which sessions are too many."""
+        going = planned.sessions.remove
+        freed = format_size(planned.reclaimed_bytes)
+        if planned.stored_bytes:
+            freed += f" here and {format_size(planned.stored_bytes)} in the object store"
+        data = {"would_delete": [d.session_id for d in going], "would_reclaim_bytes": planned.reclaimed_bytes}
+        if not going:
+            text = "No session would be deleted."
+            if planned.forget:
+                text += f" Snapshots of {counted(len(planned.forget), 'deleted session')} would be deleted, {freed}."
+            if not bounded:
+                text += " Say which to delete: `%prune --older-than 24h` or `%prune --max-sessions N`."
+            return say(text, data)
         rows = [
             (
                 render.code(d.session_id),
@@ -81,17 +102,6 @@ class PruneMagic(Group):
             )
             for d in going
         ]
-        freed = format_size(planned.reclaimed_bytes)
-        if planned.stored_bytes:
-            freed += f" here and {format_size(planned.stored_bytes)} in the object store"
-        data = {"would_delete": [d.session_id for d in going], "would_reclaim_bytes": planned.reclaimed_bytes}
-        if not rows:
-            text = "No session would be deleted."
-            if planned.forget:
-                text += f" Snapshots of {counted(len(planned.forget), 'deleted session')} would be deleted, {freed}."
-            if not policy.is_bounded:
-                text += " Say which to delete: `%prune --older-than 24h` or `%prune --max-sessions N`."
-            return say(text, data)
         caption = f"{counted(len(rows), 'session')} would be deleted, {freed} freed. To do it, add `--yes`."
         header = ("session", "title or notebook", "size", "last used")
         return replace(table(data, header, rows, numbers=(2,), caption=caption), private=True)

@@ -185,14 +185,16 @@ class SessionMagics(Group):
 
     async def session_limits(self, words: list[str], parent: Message) -> Answer:
         """Show or change limits."""
-        live = (await self._host.ready(parent)).live
+        runtime = await self._host.ready(parent)
+        live = runtime.live
         wanted = limits.parse_changes(words)
         if wanted:
             policy = limits.changed(live.sandbox.policy, wanted, self._place.maxima)
             self._place.policy = policy
 
             async def change() -> Answer:
-                await asyncio.to_thread(live.change_policy, policy)
+                async with runtime.guest:  # an asyncio task of the guest's may be going on
+                    await asyncio.to_thread(live.change_policy, policy)
                 return self._limits_table(live)
 
             return Answer(afterwards=change, last=False)

@@ -18,6 +18,7 @@ Message = dict[str, Any]
 _SOON = 0.5  # seconds: a checkpoint, a task between cells
 _LARGEST = 1 << 32  # rows, columns, bytes: it cannot address more
 _LONGEST = 200  # characters of a text
+_JOINERS = "\u200c\u200d"  # emoji and some scripts need them
 _MOST_VARIABLES, _MOST_LEVELS, _MOST_DIMENSIONS = 500, 20, 64
 
 
@@ -161,6 +162,6 @@ def _text(value: str) -> str:
 
 
 def _visible(character: str) -> str:
-    if character.isprintable():
+    if character.isprintable() or character in _JOINERS:
         return character
     return "↵" if character == "\n" else " " if character.isspace() else "�"

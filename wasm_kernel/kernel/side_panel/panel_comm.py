@@ -37,6 +37,7 @@ class SidePanel:
         self._notices = PanelNotices(host.current, self._send_all)
         self._telling: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._describing = asyncio.Lock()  # a state that was read earlier is not told later
         self._moving = asyncio.Lock()  # each step in time goes from where the one before it led
 
     def owns(self, comm_id: Any) -> bool:
@@ -95,8 +96,9 @@ class SidePanel:
             return
         self._notices.session_opened()
         with contextlib.suppress(WasmKernelError, OSError):  # told with the next change
-            state = await view.state(self._host, runtime)
-            self._send_all({"state": state})
+            async with self._describing:
+                state = await view.state(self._host, runtime)
+                self._send_all({"state": state})
 
     def _send(self, comm_id: str, data: Message) -> None:
         self._publish({}, "comm_msg", {"comm_id": comm_id, "data": data})
@@ -201,6 +203,7 @@ class SidePanel:
         from wasm_kernel.sessions.snapshots import fork_session
 
         place = self._host.current.place
+        await asyncio.to_thread(place.follow, runtime.live)  # the notebook may have been renamed
         copy, notebook = free_copy_path(place.notebook), place.notebook
         assert notebook is not None  # otherwise there was no path
         made = await asyncio.to_thread(

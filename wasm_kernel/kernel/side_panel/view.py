@@ -12,12 +12,15 @@ from wasm_kernel.model.differences import compare_files, compare_variables
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.records import format_time
 from wasm_kernel.model.snapshots import Snapshot, Variables
-from wasm_kernel.model.timeline_rows import TimelineRow
+from wasm_kernel.model.timeline_rows import TimelineRow, can_undo
+from wasm_kernel.model.units import counted
 from wasm_kernel.sessions.runtime import SessionRuntime
 from wasm_kernel.sessions.timeline import Timeline
 
 _SCALARS = ("int", "float", "bool", "complex", "NoneType")  # a glance at these shows their value
-_MOST_FILES = 200
+_TABLES = ("ndarray", "matrix", "recarray", "DataFrame", "Series")  # whose size is how many values they have
+_CUT = 40  # characters of a value that a glance shows
+_MOST_COMPARED = 200
 _BOUNDED = ("memory", "output", "display", "open")  # by what there is; others end only where numbers do
 _MOST_OLDER = 200  # rows in one answer
 
@@ -33,7 +36,7 @@ async def state(host: Host, runtime: SessionRuntime) -> dict[str, Any]:
         "rows": [_row(row) for row in rows],
         "older": await asyncio.to_thread(host.current.history.count_older, [row.key for row in rows if row.number]),
         "kept": runtime.rules.count if runtime.rules.on else 0,
-        "canUndo": sum(row.number is not None and row.state != "undone" for row in rows) > 1,
+        "canUndo": can_undo(rows),
         "canRedo": timeline.can_redo,
         "variables": [_variable(name, found) for name, found in sorted(runtime.variables.items())],
         "memory": {
@@ -59,7 +62,7 @@ async def differences(timeline: Timeline, snapshot: Snapshot) -> dict[str, Any]:
     last = timeline.last
     assert last is not None  # there is a snapshot, so there is a last one
     then, now = [await asyncio.to_thread(timeline.read, each) for each in (snapshot, last)]
-    changed = compare_variables(then.variables, now.variables)
+    changed = compare_variables(then.variables, now.variables, _MOST_COMPARED)
     files = compare_files(then, now)
     return {
         "variables": {
@@ -69,7 +72,7 @@ async def differences(timeline: Timeline, snapshot: Snapshot) -> dict[str, Any]:
             ]
             for kind, names in changed.items()
         },
-        "files": {kind: names[:_MOST_FILES] for kind, names in files.items()},
+        "files": {kind: names[:_MOST_COMPARED] for kind, names in files.items()},
     }
 
 
@@ -102,7 +105,14 @@ def _changes(changes: Any) -> dict[str, list[str]]:
 
 def _variable(name: str, found: list[Any]) -> dict[str, Any]:
     kind, size, glance = found
-    return {"name": name, "type": kind, "size": size, "value": glance if kind in _SCALARS else ""}
+    return {"name": name, "type": kind, "size": size, "value": _value(kind, glance) if kind in _SCALARS else ""}
+
+
+def _value(kind: str, glance: str) -> str:
+    """What a glance shows of a number; of a very large one it is a hash."""
+    if kind == "int" and not glance.removeprefix("-").isdecimal():
+        return ""
+    return glance if len(glance) < _CUT else f"{glance}…"
 
 
 def _short(variables: Variables, name: str) -> str:
@@ -112,4 +122,7 @@ def _short(variables: Variables, name: str) -> str:
     shown = _variable(name, variables[name])
     if shown["value"]:
         return str(shown["value"])
-    return f"{shown['type']} of {shown['size']:,}" if shown["size"] else str(shown["type"])
+    kind, size = shown["type"], shown["size"]
+    if not size:
+        return str(kind)
+    return f"{kind} of {counted(size, 'value')}" if kind in _TABLES else f"{kind} of {size:,}"

@@ -101,13 +101,12 @@ def sandboxes(root: Path, terms: Terms, living: Mapping[str, Living], query: Map
         if _state(summary, living.get(summary.session_id)) in wanted
         and fits(summary.session_id, summary.title, summary.notebook, summary.updated_at)
     ]
-    for session_id in reversed(tombstones.every_one(root)) if "deleted" in wanted else ():
-        buried = tombstones.read(root, session_id)
-        if buried is not None:
-            gone = _deleted(session_id, buried, counts)
-            moment = parse_time(gone["deleted_at"]) if gone["deleted_at"] else None
-            if fits(session_id, gone["title"], gone["notebook"], moment):
-                found.append(gone)
+    buried = tombstones.every_one(root) if "deleted" in wanted else {}
+    for session_id, facts in reversed(buried.items()):
+        gone = _deleted(session_id, facts, counts)
+        moment = parse_time(gone["deleted_at"]) if gone["deleted_at"] else None
+        if fits(session_id, gone["title"], gone["notebook"], moment):
+            found.append(gone)
 
     def shown(item: SessionSummary | SandboxInfo) -> SandboxInfo:
         if isinstance(item, SessionSummary):

@@ -134,15 +134,12 @@ class _Removal:
                 destroy_one(session_id)
 
         def destroy_one(session_id: str) -> None:
-            facts = self._facts.get(session_id)
             try:
-                place.destroy(session_id, tombstones.place_for(self._root, session_id) if facts else "")
+                place.destroy(session_id)
             except OSError as e:
                 self._failed(session_id, e)
                 return
             self.done.add(session_id)
-            if facts:
-                tombstones.note(self._root, session_id, facts)
             self._logger.info("session.prune.deleted", session_id=session_id)
             self._progressed(len(self.done))
 
@@ -152,9 +149,16 @@ class _Removal:
                 with locks.gate(self._root, exclusive=True):
                     batch, around = remove[start : start + _BATCH], _Around(self._root, place, mounted)
                     taken = [d.session_id for d in batch if self._take(place, d, around)]
+                noted = self._note(taken)
                 list(pool.map(destroy, [taken[first::workers] for first in range(workers)]))
+                if not noted:  # there was no room; now there may be
+                    self._note(taken)
         if self.done:
             tombstones.trim(self._root, MOST_REMEMBERED)
+
+    def _note(self, session_ids: list[str]) -> bool:
+        gone = {session_id: facts for session_id in session_ids if (facts := self._facts.get(session_id))}
+        return not gone or tombstones.note(self._root, gone)
 
     def _take(self, place: removal.Bin, decision: Decision, around: _Around) -> bool:
         """Move a session to the bin, unless it must be kept. The gate is held exclusively."""
@@ -218,7 +222,7 @@ class _Removal:
         else:
             facts = remembered(self._root / session_id)
             removal.remove_session(self._root, session_id)
-            tombstones.note(self._root, session_id, facts)
+            tombstones.note(self._root, {session_id: facts})
         self.done.add(session_id)
         if target is not None:
             self.archived[session_id] = target

@@ -175,7 +175,8 @@ def _long_deleted(root: Path, policy: RetentionPolicy) -> list[Decision]:
 
 
 def _with_snapshots(decision: Decision, added: Mapping[str, int]) -> Decision:
-    return replace(decision, snapshot_bytes=added.get(decision.session_id, 0))
+    stored = added.get(decision.session_id, 0)
+    return replace(decision, snapshot_bytes=stored) if stored != decision.snapshot_bytes else decision
 
 
 def _doomed(

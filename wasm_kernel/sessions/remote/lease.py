@@ -83,16 +83,16 @@ class Lease:
 def holder(objects: Objects, session_id: str) -> Holder | None:
     """Who had the session last; None: nobody yet."""
     names = objects.names(f"sessions/{session_id}/leases/")
-    tokens = [int(last) for name in names if (last := name.rpartition("/")[2]).isdecimal()]
+    tokens = [int(last) for name in names if _is_token(last := name.rpartition("/")[2])]
     deleted = mark_of(session_id) in names
     if not tokens and not deleted:
         return None
     token = max(tokens, default=0)
     try:
-        said = json.loads(objects.read(mark_of(session_id) if deleted else _name(session_id, token))[:_MOST_SAID])
+        said = json.loads(objects.read(mark_of(session_id) if deleted else _name(session_id, token), 0, _MOST_SAID))
         who, since = legible(str(said["who"]), 200), legible(str(said["since"]), 40)
         node = str(said.get("node", ""))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         who, since, node = "somebody", "an unknown time", ""
     return Holder(token, who, since, f"{_name(session_id, token)}.over" in names, node, deleted)
 
@@ -181,6 +181,11 @@ def store_time(objects: Objects, prefix: str) -> float:
         return objects.modified(probe)
     finally:
         objects.delete([probe])
+
+
+def _is_token(text: str) -> bool:
+    """Whether a lease could have this as the last part of its name: others can write to a store, too."""
+    return len(text) == _DIGITS and text.isascii() and text.isdecimal()
 
 
 def _name(session_id: str, token: int) -> str:

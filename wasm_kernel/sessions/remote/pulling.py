@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wasm_kernel.errors import BadSnapshot, DamagedChunk
 from wasm_kernel.host.disk.locks import lock_session
-from wasm_kernel.host.files.saved_tree import SavedTree
+from wasm_kernel.host.files.saved_tree import lay_out
 from wasm_kernel.host.remote.chunk_packs import RemotePack
 from wasm_kernel.host.remote.objects import Objects
 from wasm_kernel.host.store.chunks import ZERO, ChunkStore, Transaction
@@ -106,6 +106,6 @@ def _make(
     try:
         kept = {name: value for name, value in extra.items() if name not in _MACHINES_OWN}
         with catalog.staged_session(root, session_id, kept, logger) as folder:
-            SavedTree("app", folder).restore(files, PieceReader(store, files), sync=False)
+            lay_out(folder, files, PieceReader(store, files))
     finally:
         lock.release()

@@ -11,9 +11,11 @@ from blake3 import blake3
 
 from wasm_kernel.errors import BadSnapshot
 from wasm_kernel.host import administrator
+from wasm_kernel.host.remote.chunk_packs import unpacked
 from wasm_kernel.host.remote.objects import Objects
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.snapshots import Manifest, check_values, parse_manifest
+from wasm_kernel.model.units import format_size
 
 _MAGIC = b"wkstate1"
 _FRONT = struct.Struct("<8s32s")  # magic, checksum of the rest
@@ -76,23 +78,25 @@ def newest_state(objects: Objects, session_id: str) -> RemoteState | None:
     return None
 
 
-def read_state(objects: Objects, name: str) -> RemoteState:
-    """A state, checked against its checksum; `BadSnapshot` if it is not what was written."""
-    data = objects.read(name)
+def read_state(objects: Objects, name: str, most: int = _MOST) -> RemoteState:
+    """A state, checked against its checksum; `BadSnapshot` if it is not what was written, or larger than ``most``."""
+    data = objects.read(name, 0, most + 1)
     where = f"{objects.address}/{name}"
+    if len(data) > most:
+        raise BadSnapshot(f"{where} has more than {format_size(most)}")
     if len(data) < _FRONT.size or data[: len(_MAGIC)] != _MAGIC:
         raise BadSnapshot(f"{where} is not a session's state")
     packed = data[_FRONT.size :]
     if blake3(packed).digest() != _FRONT.unpack(data[: _FRONT.size])[1]:
         raise BadSnapshot(f"{where} is damaged")
     try:
-        whole = zstandard.ZstdDecompressor().decompress(packed, max_output_size=_MOST)
+        whole = unpacked(packed, most)
         ends = [_LENGTHS.size]
         for length in _LENGTHS.unpack_from(whole):
             ends.append(ends[-1] + length)
         parts = [whole[begin:end] for begin, end in zip(ends, [*ends[1:], len(whole)], strict=True)]
         packs = json.loads(parts[3])["packs"]
-    except (zstandard.ZstdError, struct.error, ValueError, KeyError, TypeError) as e:
+    except (zstandard.ZstdError, struct.error, ValueError, KeyError, TypeError, RecursionError) as e:
         raise BadSnapshot(f"{where} cannot be read: {type(e).__name__}") from None
     if not isinstance(packs, list) or len(packs) > _MOST_PACKS or not all(map(_is_hash, packs)):
         raise BadSnapshot(f"{where} names packs that are none")

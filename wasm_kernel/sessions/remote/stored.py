@@ -20,6 +20,7 @@ from wasm_kernel.sessions.remote.states import is_state, read_state
 from wasm_kernel.sessions.remote.synced import node_of
 
 REMEMBERED = timedelta(days=365)  # how long a deleted session's mark keeps machines that were away from pushing it
+_MOST_OF_A_NAME = 64 << 20  # bytes of a state that is only read for its session's title
 _UNFINISHED = timedelta(days=1)  # after which what an interrupted push left is not waited for any more
 
 
@@ -134,11 +135,14 @@ def _leftover(session_id: str, entries: list[Entry], *, unsure: bool) -> Leftove
 def records_of(
     objects: Objects, sessions: Mapping[str, StoredSession], wanted: Iterable[str]
 ) -> dict[str, SessionRecord]:
-    """The metadata of some sessions in the store, as far as it can be read: people know them by it."""
+    """The metadata of some sessions in the store, as far as it can be read: people know them by it.
+
+    A hub's service reads those of all users, who may have written anything there: what is very large is not read.
+    """
     found = {}
     for session_id in wanted:
         try:
-            found[session_id] = parse_record(read_state(objects, sessions[session_id].state).record)
+            found[session_id] = parse_record(read_state(objects, sessions[session_id].state, _MOST_OF_A_NAME).record)
         except (KeyError, BadSnapshot, BadRecord, RemoteError):
             continue
     return found

@@ -10,7 +10,7 @@ from typing import Any
 
 from wasm_kernel.errors import ConfigurationError
 from wasm_kernel.host.disk.locks import lock_session
-from wasm_kernel.host.files.saved_tree import SavedTree
+from wasm_kernel.host.files.saved_tree import lay_out
 from wasm_kernel.host.store.chunks import ChunkStore, Transaction
 from wasm_kernel.model.records import check_session_id
 from wasm_kernel.model.snapshots import Manifest, parse_manifest
@@ -96,7 +96,7 @@ def new_session(
         commit_snapshot(store, take, first, body)
         try:
             with catalog.staged_session(root, session_id, extra, logger) as folder:
-                SavedTree("app", folder).restore(files, PieceReader(store, files), sync=False)  # all of it at the end
+                lay_out(folder, files, PieceReader(store, files))  # all of it at the end
         except BaseException:
             store.remove_manifest(session_id, first.snapshot_id)
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from wasm_kernel.kernel.outputs import Outputs
 from wasm_kernel.model.budget import BackgroundBudget, Budget
 from wasm_kernel.sessions.sandboxes import ready_image
 
-_SECONDS, _GRACE = 0.2, 0.2  # of a cell
+_SECONDS, _GRACE = 0.2, 0.2  # what the background may use, as a cell might
 _STREAM, _DISPLAY = 20_000, 50_000
 _NOTICES = 1500  # a sentence for each thing that was too much
 _MOMENT = 1.5
@@ -29,10 +30,9 @@ _FUEL = 50_000_000
 
 
 class _BackgroundScene(Scene):
-    """Tight limits, and turns for tasks when the cell is over."""
+    """Turns for tasks when the cell is over, with tight limits; the cell itself may take long on a busy machine."""
 
     limits = {
-        "timeout_seconds": _SECONDS,
         "interrupt_grace_seconds": _GRACE,
         "stdout_max_bytes": _STREAM,
         "stderr_max_bytes": _STREAM,
@@ -41,7 +41,11 @@ class _BackgroundScene(Scene):
 
     def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
         self.events.clear()
+        sandbox = self.sandbox._sandbox
+        of_cells = sandbox.policy
+        sandbox.change_policy(replace(of_cells, timeout_seconds=_SECONDS))
         used = self._give_turns()
+        sandbox.change_policy(of_cells)
         sizes = {"stdout": 0, "stderr": 0, "shown": 0}
         notices = 0
         for event in self.events:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import itertools
 import logging
 import os
 import shutil
@@ -20,6 +21,8 @@ import pytest
 
 from wasm_kernel import create_snapshot, fork_session, get_session_sandbox, list_snapshots
 from wasm_kernel.host.disk.locks import lock_session
+from wasm_kernel.host.files.folder import Folder
+from wasm_kernel.host.files.new_file import NewFiles
 from wasm_kernel.host.image import image
 from wasm_kernel.host.runtime import live_guest
 from wasm_kernel.host.store import manifests
@@ -34,6 +37,7 @@ from wasm_kernel.sessions.catalog import create_session_folder
 from wasm_kernel.sessions.guest_access import Execution
 from wasm_kernel.sessions.log import SandboxLogger
 from wasm_kernel.sessions.opening import OpenedSession, resume
+from wasm_kernel.sessions.recorder import Recorder
 from wasm_kernel.sessions.runtime import SessionRuntime
 from wasm_kernel.sessions.session import LiveSession
 from wasm_kernel.sessions.timeline import Timeline
@@ -553,3 +557,74 @@ def test_a_deleted_session_leaves_no_log(burst: Path) -> None:
     delete_session_workspace(ID, burst)
     assert not logs(burst)
     assert answer(burst, "print('x' in globals())") == "False"
+
+
+FILES = 6
+STEP = """
+import os
+for n in range({files}):
+    {what}
+v = {v}
+"""
+FIRST = STEP.format(files=FILES, what="open(f'/app/{n}', 'w').write('one')", v=1)
+SECOND = STEP.format(files=FILES, what="open(f'/app/{n}', 'w').write('two') if n % 2 else os.remove(f'/app/{n}')", v=2)
+STATE = "print(v, sorted((n, open('/app/' + n).read()) for n in os.listdir('/app')))"
+
+
+@pytest.mark.parametrize("moment", ["removed", "half written", "not marked"])
+def test_a_kill_in_the_middle_of_an_undo(
+    root: Path, copies: Callable[[], Path], monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Variables and files are of one moment: a move that has begun is finished by whoever opens the session next."""
+    killed: list[Path] = []
+
+    def at(owner: type, name: str, when: int) -> None:
+        stock, calls = getattr(owner, name), itertools.count()
+
+        def watched(*args: Any, **options: Any) -> Any:
+            if next(calls) == when:
+                killed.append(copies())
+            return stock(*args, **options)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    async def scene(running: Running) -> None:
+        await running.run(FIRST)
+        await running.run(SECOND)
+        await running.timeline.settled()
+        where = {
+            "removed": (Folder, "create", 0),
+            "half written": (NewFiles, "write", 3),
+            "not marked": (Recorder, "mark", 0),
+        }
+        at(*where[moment])
+        await running.timeline.undo(1)
+
+    play(root, scene)
+    one = str([(str(n), "one") for n in range(FILES)])
+    assert answer(killed[0], STATE) == f"1 {one}"
+    assert answer(killed[0], STATE) == f"1 {one}"  # it is finished once
+    assert answer(root, STATE) == f"1 {one}"
+
+
+def test_an_undo_that_cannot_be_finished(root: Path, copies: Callable[[], Path]) -> None:
+    """Nobody is held up by it, and the person is told."""
+
+    async def scene(running: Running) -> None:
+        await running.run("v = 1")
+        await running.timeline.settled()
+
+    play(root, scene)
+    problems: list[str] = []
+
+    async def again(running: Running) -> None:
+        problems.append(running.opened.problem)
+        assert await running.run("print(v)") == "1\n"
+
+    for named in ("../../x", "no-such-snapshot"):
+        folder = root / STATE_FOLDER / "snapshots" / "logs" / ID
+        folder.mkdir(exist_ok=True)
+        (folder / "moving").write_text(named)
+        play(root, again)
+        assert not folder.exists()
+    assert all("could not be finished" in problem for problem in problems)

@@ -37,11 +37,15 @@ def resume(
     if not live.has_snapshots:
         return OpenedSession(live, begins_afresh=afresh)
     here, problem = None, ""
-    if live.cell_log.is_on_disk:
-        from wasm_kernel.sessions.cell_recovery import recover_cells  # the last kernel was killed
+    if live.cell_log.destination:
+        from wasm_kernel.sessions.unfinished_move import finish_move  # the last kernel was killed
+
+        here, problem = finish_move(live)
+    if here is None and live.cell_log.is_on_disk:
+        from wasm_kernel.sessions.cell_recovery import recover_cells  # likewise
 
         recovered = recover_cells(live)
-        here, problem = recovered.within(live), recovered.problem
+        here, problem = recovered.within(live), problem or recovered.problem
     if afresh or fresh:
         live.start_afresh()
         return OpenedSession(live, begins_afresh=afresh, problem=problem)

@@ -232,6 +232,7 @@ class Recorder:
             if unsaved:
                 self._files_are_saved()
             raise
+        self.log.arrived()
         self.log.folded(*guest.memory.logged)
         return snapshot
 
@@ -303,9 +304,15 @@ class Recorder:
         PieceReader(self.store, missing).check_all()
 
         def put_files_back() -> None:
-            for tree in self._trees:
-                if tree.mount in mounts:
-                    tree.restore(wanted[tree], PieceReader(self.store, wanted[tree]))
+            if "app" in mounts:
+                self.log.moving(manifest.snapshot.snapshot_id)
+            try:
+                for tree in self._trees:
+                    if tree.mount in mounts:
+                        tree.restore(wanted[tree], PieceReader(self.store, wanted[tree]))
+            except BaseException:
+                self.log.arrived()
+                raise
 
         if img is not None:
             rest = AtRest([open_file(d) for d in manifest.descriptors], manifest.clock_ns, manifest.entry)
@@ -376,6 +383,7 @@ class Recorder:
         )
         with self._lock, self.store.take() as take:
             self.last = commit_snapshot(self.store, take, snapshot, replace(manifest, log=("", 0)).body())
+        self.log.arrived()
         self._begin_log(replace(manifest, snapshot=self.last))
         return self.last
 

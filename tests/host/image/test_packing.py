@@ -159,8 +159,7 @@ def test_what_is_not_as_it_was_packed_is_refused(packed: Path, tmp_path: Path, c
     changed(packed, change)
     with pytest.raises(ImageError, match=r"image\.tar\.zst is (damaged|not an image packed)"):
         packing.unpack(str(packed))
-    for entry in image.parts().all():  # each one is as it was packed, or absent
-        assert entry.verify() in ([], [cache.MANIFEST])
+    assert not any(entry.path.exists() for entry in image.parts().all()), "the next build would go on from it"
     assert not list(tmp_path.rglob("escaped")) and not list((tmp_path / "there").rglob("building-*"))
 
 
@@ -170,6 +169,7 @@ def test_a_file_that_was_cut_is_refused(packed: Path, keep: float) -> None:
     packed.write_bytes(whole[: int(len(whole) * keep)])
     with pytest.raises(ImageError):
         packing.unpack(str(packed))
+    assert not any(entry.path.exists() for entry in image.parts().all())
 
 
 def test_another_hash_is_refused_before_anything_is_read(packed: Path) -> None:

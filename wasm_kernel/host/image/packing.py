@@ -5,7 +5,7 @@ hash of every file; then come the files, entry by entry. What is in it runs as m
 
 * it is taken only from the file or address the user names, and an address needs the hash of the whole;
 * only entries that this version needs on this machine are taken, by their keys, and each file must have its hash;
-* an entry is whole or absent, as if it had been built here.
+* an entry is whole or absent, as if it had been built here; of a pack that is refused nothing stays.
 """
 
 from __future__ import annotations
@@ -198,17 +198,20 @@ def _fitting(index: dict[str, Any], source: str) -> list[dict[str, Any]]:
 def _take_all(entries: list[dict[str, Any]], members: Iterator[Member], source: str) -> list[Entry]:
     """Make entries of what follows in the pack, except those that are there already."""
     described = {(one["kind"], one["key"]): one for one in entries}
-    made = []
-    for name, group in itertools.groupby(members, lambda member: tuple(member[0].split("/", 2)[:2])):
-        one = described.pop(name, None)
-        if one is None:
-            raise ImageError(f"{source} is damaged: it holds {'/'.join(name)[:80]!r}, which it does not name")
-        entry = Entry(one["kind"], one["key"])
-        if entry.manifest() is None:
-            entry.build(functools.partial(_fill, one, group, source))
-            made.append(entry)
-    if described:
-        raise ImageError(f"{source} is damaged: it ends too early")
+    made: list[Entry] = []
+    with contextlib.ExitStack() as undo:
+        for name, group in itertools.groupby(members, lambda member: tuple(member[0].split("/", 2)[:2])):
+            one = described.pop(name, None)
+            if one is None:
+                raise ImageError(f"{source} is damaged: it holds {'/'.join(name)[:80]!r}, which it does not name")
+            entry = Entry(one["kind"], one["key"])
+            if entry.manifest() is None:
+                entry.build(functools.partial(_fill, one, group, source))
+                undo.callback(cache.remove, entry)  # nobody is to build on what comes from a pack like that
+                made.append(entry)
+        if described:
+            raise ImageError(f"{source} is damaged: it ends too early")
+        undo.pop_all()
     return made
 
 

@@ -14,6 +14,8 @@ before it is answered, and stored when there is time. Rules:
 * A new file begins with every fold, so that one can be deleted while cells go on.
 * When the session moves elsewhere in time (undo, a fresh start), the log is over, and another one begins.
 * A record that is cut short or damaged ends the log: what comes after it is not read.
+* Before the session's files become those of another moment, ``moving`` in the folder names the snapshot it moves to. It
+  goes when the store or a new log says that the session is there. Whoever finds it after a kill has the move to finish.
 
 It is synced only by `sync`, about every second: a kill loses nothing, a power cut what came after that.
 """
@@ -54,6 +56,7 @@ from wasm_kernel.host.store.found_log import (
 LOGS = "snapshots/logs"  # below the state folder: a folder for each session
 _MOST_PARTS = 1000  # of one write
 _BELIEVED = 1.0  # seconds
+_MOVING = "moving"
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -112,6 +115,25 @@ class CellLog:
             if path not in kept:
                 with contextlib.suppress(OSError):  # the next file has another id, which ends this one as well
                     path.unlink()
+
+    def moving(self, snapshot_id: str) -> None:
+        """The session is about to become what it was at a snapshot, file by file."""
+        with contextlib.suppress(OSError):  # a full disk: only a kill right now would show
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self._folder / _MOVING).write_text(snapshot_id)
+
+    def arrived(self) -> None:
+        """It is there, or has not moved."""
+        with contextlib.suppress(OSError):
+            (self._folder / _MOVING).unlink()
+
+    @property
+    def destination(self) -> str:
+        """The snapshot that the session was moving to when it was killed; empty: it was not moving."""
+        try:
+            return (self._folder / _MOVING).read_text()
+        except (OSError, ValueError):
+            return ""
 
     def go_on(self, found: FoundLog) -> None:
         """Continue what was found on the disk."""
@@ -174,6 +196,7 @@ class CellLog:
             os.close(handle)
             path.unlink(missing_ok=True)
             raise
+        self.arrived()  # this log says where it is
         self._next += 1
         self._handle = handle
         self._segments.append(_Segment(path, self.position, sum(map(len, parts))))

@@ -23,6 +23,7 @@ from wasm_kernel.sessions.session import LiveSession
 from wasm_kernel.sessions.snapshot_commit import commit_snapshot
 from wasm_kernel.sessions.snapshots.reading import AnyRoot, newest_snapshot, session_of_snapshot
 from wasm_kernel.sessions.snapshots.space import make_room
+from wasm_kernel.sessions.unfinished_move import finish_move
 
 
 def create_snapshot(
@@ -69,6 +70,10 @@ def restore_snapshot(
 
 def open_from_snapshot(live: LiveSession, snapshot: Snapshot | None = None, *, files: bool = False) -> Manifest | None:
     """Let a session that was just opened continue from its newest snapshot, or from this one; None: it has none."""
+    if snapshot is None and live.cell_log.destination:
+        there, _ = finish_move(live)
+        if there is not None:
+            return there
     if snapshot is None and live.cell_log.is_on_disk:
         recovered = recover_cells(live).within(live)
         if recovered is not None:

@@ -72,6 +72,28 @@ with ProcessPoolExecutor(2) as pool:
 """) == ["[1, 2, 3]", "[10, 11, 12]", "[0, -1, -2] -5"]  # fmt: skip
 
 
+def test_what_a_decorator_wraps_counts_and_names_of_attributes_do_not(guest: BaseSandbox) -> None:
+    """Each new era costs a fork, and a missed one gives an old answer."""
+    assert said(guest, """
+import functools
+def logged(f):
+    @functools.wraps(f)
+    def wrapper(x): return f(x)
+    return wrapper
+class Model: step = 7
+model, step = Model(), 1
+@logged
+def add(x): return x + step
+def inner(x): return [y + step for y in [x]]
+with ProcessPoolExecutor(2) as pool:
+    print(pool.submit(add, 1).result(), pool.submit(inner, 1).result())
+    step = 10
+    print(pool.submit(add, 1).result(), pool.submit(inner, 1).result())
+with ProcessPoolExecutor(2) as pool:
+    for step in range(5): print(pool.submit(lambda: model.step).result(), pool._team._era)
+""") == ["2 [2]", "11 [11]", *["7 0"] * 5]  # fmt: skip
+
+
 def test_large_arguments_are_there_and_each_call_has_its_own(guest: BaseSandbox) -> None:
     assert said(guest, """
 import numpy as np, pandas as pd
@@ -146,6 +168,16 @@ print(len(wait(calls).done), len(list(as_completed(calls))))
 """) == ["True True [True, False, False, False]", "4 4 CancelledError", "4 4"]  # fmt: skip
 
 
+def test_calls_that_were_not_sent_yet_do_not_run(guest: BaseSandbox) -> None:
+    (said_so,) = said(guest, """
+pool = ProcessPoolExecutor(1)
+calls = [pool.submit(time.sleep, 60) for _ in range(2100)]
+print(calls[0].running(), calls[-1].running(), calls[-1].cancel(), calls[-1].running())
+pool.kill_workers()
+""")  # fmt: skip
+    assert said_so == "True False True False"
+
+
 def test_results_arrive_while_the_notebook_sleeps(guest: BaseSandbox) -> None:
     assert said(guest, """
 found = []
@@ -197,6 +229,34 @@ with ProcessPoolExecutor(1, max_tasks_per_child=2) as pool:
 """) == ["{7} 0", "BrokenProcessPool: the initializer raised ValueError: no 1", "2"]  # fmt: skip
 
 
+def test_the_initializer_runs_once_where_calls_run_in_line(guest: BaseSandbox, tmp_path: Path) -> None:
+    code = """
+begun = []
+def begin(n): begun.append(n)
+def look(x): return begun + [x]
+def pools():
+    found = []
+    with ProcessPoolExecutor(2, initializer=begin, initargs=(7,)) as pool: found += pool.map(look, range(2))
+    begun.clear()
+    with multiprocessing.Pool(2, initializer=begin, initargs=(8,)) as pool: found += pool.map(look, range(2))
+    with ProcessPoolExecutor(2, initializer=fail, initargs=(1,)) as pool: found.append(caught(pool.submit(abs, 1).result)[0].splitlines()[0])
+    return found
+"""
+    found = "[[7, 0], [7, 1], [8, 0], [8, 1], 'BrokenProcessPool: the initializer raised ValueError: no 1']"
+    assert said(guest, code + "with ProcessPoolExecutor(1) as pool: print(pool.submit(pools).result())") == [found]
+    with create_sandbox(policy=ExecutionPolicy(workers=0), workspace=tmp_path / "app") as sandbox:
+        ok(sandbox, WORDS)
+        assert said(sandbox, code + "print(pools())") == [found]
+
+
+def test_a_worker_knows_its_parent(guest: BaseSandbox) -> None:
+    assert said(guest, """
+def who(): return multiprocessing.parent_process().pid, multiprocessing.current_process().name[:15]
+with ProcessPoolExecutor(1) as pool: print(pool.submit(who).result() == (os.getpid(), 'ForkPoolWorker-'))
+print(multiprocessing.parent_process(), caught(ProcessPoolExecutor(1).submit)[0][:40])
+""") == ["True", "None TypeError: ProcessPoolExecutor.submit() "]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
@@ -237,6 +297,22 @@ for status, data in ((2, b'no text \\xff'), (2, b''), (0, b'x'), (0, pickle.dump
     assert lines[:2] == ["BrokenProcessPool: no text \ufffd", "BrokenProcessPool: a worker could not begin"]
     kinds = [line.split(":")[0] for line in lines[2:]]
     assert kinds == ["UnpicklingError", "TypeError", "AttributeError", "EOFError", "SystemExit"]
+
+
+def test_a_worker_that_hands_in_a_result_and_goes_on_is_replaced(
+    guest: BaseSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the next call nor the end of the pool waits for it."""
+    monkeypatch.setattr(workers, "MOST_BETWEEN", 0.3)
+    assert said(guest, """
+import pickle, _host, wasm_guest.wire as wire
+def forge(how):
+    _host.call(wire.encode_event(wire.TaskDone(0, 1, (pickle.dumps('early'),))))
+    while True: how(0)
+for how in (abs, lambda _: time.sleep(60)):
+    with ProcessPoolExecutor(2) as pool: print(pool.submit(forge, how).result(), pool.submit(abs, -1).result())
+with ProcessPoolExecutor(2) as pool: print(pool.submit(forge, abs).result())
+""") == ["early 1", "early 1", "early"]  # fmt: skip
 
 
 def test_exceptions_that_cannot_be_handed_back_say_what_they_can(guest: BaseSandbox) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import types
 import weakref
 from functools import partial
 
@@ -40,9 +41,8 @@ def executor(module):
         def running(self):
             return not self.done() and self._team.runs(self._call)
 
-        def calls(self, team, function, arguments, keywords):
+        def calls(self, function, arguments, keywords):
             """Its one call, for its team; none if it was cancelled before somebody asked."""
-            self._team = team
             if not super().cancelled():
                 self._call = worker_calls.Call(self._deliver, function, arguments, keywords)
                 yield self._call
@@ -80,8 +80,9 @@ def executor(module):
             if self._is_shut_down:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             future = Future()
+            future._team = self._team
             self._futures.add(future)
-            self._team.add(future.calls(self._team, fn, args, kwargs))
+            self._team.add(future.calls(fn, args, kwargs))
             if not self._together:
                 self._team.dispatch()
             return future
@@ -178,8 +179,7 @@ def pool(module):
             self._pool = [None] * processes  # chunks are made by how many there are
             self._team = workers.Team(processes, initializer, initargs, maxtasksperchild, inline=self._inline)
             self._taskqueue = Tasks(self)
-            if self._team.inline and initializer is not None:
-                initializer(*initargs)
+            self._team.set_up_inline()
             self._state = module.RUN
 
         def __del__(self):
@@ -228,4 +228,8 @@ def context(module):
 def _put(module, replacement):
     """Have a class or a function be what its name stands for in a module, and look like it."""
     replacement.__module__, replacement.__qualname__ = module.__name__, replacement.__name__
+    if isinstance(replacement, type):
+        for name, member in vars(replacement).items():
+            if type(member) is types.FunctionType:  # errors about arguments name it
+                member.__qualname__ = f"{replacement.__name__}.{name}"
     setattr(module, replacement.__name__, replacement)

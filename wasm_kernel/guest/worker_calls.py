@@ -1,5 +1,7 @@
 """Calls for workers, and their results, as bytes. What a worker has is named rather than described (`workers.Team`)."""
 
+import contextlib
+import dis
 import io
 import pickle
 import sys
@@ -13,6 +15,7 @@ OK, RAISED, CANNOT_WORK = 1, 0, 2  # how a worker's result is marked
 _LARGE = 1 << 20  # bytes of an array that is not pickled, if workers have it
 _VERY_LARGE = 16 << 20  # bytes of one for which workers are forked anew
 _MOST_TEXT = 1 << 20  # characters of a traceback
+_READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 
 
 class Newer(Exception):
@@ -203,24 +206,37 @@ def namespace():
 
 
 def add_names(thing, found):
-    """Add the variables of the notebook that a function or a class names, and those that these name."""
-    known = namespace()
+    """Add the variables of the notebook that a function or a class reads, and those that these read."""
+    _add_names(thing, found, set())
+
+
+def _add_names(thing, found, seen):
     if isinstance(thing, type):
         for member in list(vars(thing).values()):
-            add_names(getattr(member, "__func__", member), found)
+            _add_names(getattr(member, "__func__", member), found, seen)
         return
-    if type(thing) is not types.FunctionType or thing.__globals__ is not known:
+    if type(thing) is not types.FunctionType or id(thing) in seen:
+        return
+    seen.add(id(thing))
+    for cell in thing.__closure__ or ():  # such as what a decorator has wrapped
+        with contextlib.suppress(ValueError):  # an empty one
+            _add_names(cell.cell_contents, found, seen)
+    known = namespace()
+    if thing.__globals__ is not known:
         return
     for name in _names_in(thing.__code__):
         if name in known and name not in found:
             found[name] = known[name]
             value = found[name]
             if type(value) is types.FunctionType or (isinstance(value, type) and value.__module__ == "__main__"):
-                add_names(value, found)
+                _add_names(value, found, seen)
 
 
 def _names_in(code):
-    yield from code.co_names
+    """The global variables that code reads. Not `co_names`, which has the names of attributes, too."""
+    for step in dis.get_instructions(code):
+        if step.opname in _READS:
+            yield step.argval
     for constant in code.co_consts:
         if type(constant) is types.CodeType:
             yield from _names_in(constant)

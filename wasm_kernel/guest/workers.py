@@ -57,6 +57,7 @@ class Team:
         self.live, self.broken = 0, ""
         self.known, self._places = [], {}
         self._era, self._forked, self._names = 0, False, {}
+        self._is_set_up = False  # here, for calls that run here
         self._main = self._work  # the object whose address the host gets
         worker_calls.join(self)
 
@@ -79,6 +80,8 @@ class Team:
 
     def dispatch(self):
         """Send what can be sent, and see that there are workers for it."""
+        if self._waiting:
+            self.set_up_inline()
         while self._waiting and not self.broken:
             if len(self.sent) >= _MOST_SENT or self._sent_bytes >= _MOST_SENT_BYTES:
                 break
@@ -95,6 +98,18 @@ class Team:
             self._fork(min(self.most, len(self.sent)) - self.live)
         if not self.busy:
             _active.pop(self.number, None)
+
+    def set_up_inline(self):
+        """Run the initializer here, once, if calls run here."""
+        if self._setup is None or self._is_set_up or not self.inline:
+            return
+        self._is_set_up = True
+        try:
+            self._setup(*self._arguments)
+        except Exception as error:
+            if error is door.time_limit:
+                raise
+            self.broken = _not_set_up(error)
 
     def _send(self, call):
         try:
@@ -254,9 +269,12 @@ class Team:
             if self._setup is not None:
                 self._setup(*self._arguments)
         except BaseException as error:
-            text = f"the initializer raised {type(error).__name__}: {error}\n\n{worker_calls.text_of(error)}"
-            return worker_calls.CANNOT_WORK, text.encode("utf-8", "replace")
+            return worker_calls.CANNOT_WORK, _not_set_up(error).encode("utf-8", "replace")
         return worker_calls.OK, b""
+
+
+def _not_set_up(error):
+    return f"the initializer raised {type(error).__name__}: {error}\n\n{worker_calls.text_of(error)}"
 
 
 def _become_worker(number):
@@ -273,8 +291,9 @@ def _become_worker(number):
     sys.modules[os.name].getpid = os.getpid  # where pickle finds it
     process = sys.modules.get("multiprocessing.process")
     if process is not None:
-        process._current_process._name = f"ForkPoolWorker-{number}"
-        process._current_process._identity = (number,)
+        main = process._current_process
+        process._parent_process = process._ParentProcess(main.name, parent, None)
+        main._name, main._identity = f"ForkPoolWorker-{number}", (number,)
 
 
 # ---- waiting

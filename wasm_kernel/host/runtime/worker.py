@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import threading
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -79,6 +80,7 @@ class Worker:
         self.number, self._index, self.pool, self.era, self._employer = number, index, pool, era, employer
         self.run = _WorkerRun(employer)
         self.task = -1  # the one it has
+        self.handed_in: float | None = None  # when: it has done that, and not asked for another task yet
         self.idle = False
         self.leaving = False  # it gets no more tasks
         self.why = ""  # it is stopped
@@ -156,7 +158,7 @@ class Worker:
             if not self._has(event.task):
                 raise wire.BadFrame("a result of a task that this worker does not have")
             self._employer.done(self, event)
-            self.task = -1
+            self.task, self.handed_in = -1, time.monotonic()
         elif isinstance(event, wire.InputRequest | wire.HostMagic | wire.Waiting | wire.Network):
             return wire.ANSWER_REFUSED
         elif isinstance(event, wire.WorkerRequest | wire.NextRequest | wire.Reply | wire.Unused):
@@ -178,7 +180,7 @@ class Worker:
                 found.append(task)
             return bool(found) or self.leaving
 
-        self.task = -1
+        self.task, self.handed_in = -1, None
         self.wait(ready)
         if not found:
             return wire.ANSWER_EOF

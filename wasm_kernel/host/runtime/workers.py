@@ -34,6 +34,7 @@ INTERRUPTED = "the cell was interrupted"
 CELL_ENDED = "the cell ended"
 _GUEST = "guest"  # among those who share room on the disk
 _JOIN = 0.05  # seconds between looks at a worker that does not end
+MOST_BETWEEN = 2.0  # seconds that a worker may take from a result to its next task
 
 
 def most_workers(policy: ExecutionPolicy) -> int:
@@ -301,6 +302,9 @@ class LocalWorkers:
         if run.stop or run.timed_out or run.interrupts != self._interrupts:
             self._interrupts = run.interrupts
             self._stop_all(INTERRUPTED if not run.timed_out else "the time limit of the cell is over")
+        for worker in list(self._workers.values()):
+            if worker.handed_in is not None and now - worker.handed_in > MOST_BETWEEN:
+                worker.stop("")  # it does something else by now; another one takes its place
         if self._looks is None or not self._looks.due(now):
             return
         limit = self._turn.policy.timeout_seconds

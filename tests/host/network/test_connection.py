@@ -1,12 +1,16 @@
-"""A connection by itself: what a guest may know of the other end."""
+"""A connection by itself: what a guest may know of the other end, and what it still reads of it."""
 
 from __future__ import annotations
 
+import socket
+import threading
 from typing import Any
 
 import pytest
 
 from wasm_kernel.host.network import connection
+from wasm_kernel.host.network.connection import MOST_AT_ONCE, Connection
+from wasm_kernel.host.network.opening import BackgroundStep
 
 
 class Secured:
@@ -26,3 +30,18 @@ def test_a_certificate_of_any_size_goes_into_an_answer(size: int, told: bool) ->
     found = connection._description(Secured(size))  # type: ignore[arg-type]
     assert bool(found["peer"]) is told
     assert len(found["certificate"]) == (-(-size // 3) * 4 if told else 0)
+
+
+def test_what_arrived_is_read_although_nothing_more_can_be_sent() -> None:
+    """A server that says why it takes no more of an upload, and closes."""
+    here, there = socket.socketpair()
+    here.setblocking(False)
+    done = threading.Event()
+    made = Connection("a.org", 80, BackgroundStep(lambda: here, "a.org:80", done.set, socket.socket.close), done.set)
+    assert done.wait(60)
+    with there:
+        while made.send(bytes(MOST_AT_ONCE)) is not None:
+            pass
+        there.sendall(b"HTTP/1.1 413 Too large")
+    assert made.receive(100) == b"HTTP/1.1 413 Too large"
+    made.close()

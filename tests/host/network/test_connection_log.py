@@ -47,6 +47,18 @@ def test_what_is_no_line_is_left_out(tmp_path: Path) -> None:
     assert log.lines() == [{"host": "a"}, {"session_bytes": "many"}]
 
 
+@pytest.mark.parametrize("torn", [b'{"host": "c", "session_by', bytes(100)], ids=["half", "zeros"])
+def test_what_a_power_cut_left_of_a_line_costs_no_other(torn: bytes, tmp_path: Path) -> None:
+    log = ConnectionLog(tmp_path)
+    log.add({"host": "a", "session_bytes": 5})
+    with (tmp_path / connection_log.NAME).open("ab") as file:
+        file.write(torn)
+    assert log.session_bytes() == 5
+    log.add({"host": "b", "session_bytes": 7})
+    assert log.session_bytes() == 7
+    assert [line["host"] for line in log.lines()] == ["a", "b"]
+
+
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text('{"session_bytes": 5}\n')

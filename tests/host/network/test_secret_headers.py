@@ -143,7 +143,15 @@ def test_requests_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize(
-    "hello", [b"\0\0\0\x08\x04\xd2\x16\x2f", b"*1\r\n$4\r\nPING\r\n", b"a001 NOOP\r\n", b"EHLO\r\n"]
+    "hello",
+    [
+        b"\0\0\0\x08\x04\xd2\x16\x2f",
+        b"*1\r\n$4\r\nPING\r\n",
+        b"a001 NOOP\r\n",
+        b"EHLO\r\n",
+        b"EHLO me.example\r\n",  # this and the next look like a method at first
+        b"USER ann\r\n",
+    ],
 )
 def test_what_is_no_http_waits_for_nothing(hello: bytes) -> None:
     heads = SecretHeaders("a.org", 443, lambda: [TOKEN])
@@ -170,6 +178,12 @@ def test_a_port_of_its_own() -> None:
     assert [secret.name for secret in kept.for_host("a.org", 8443)] == ["ANY", "ONE"]
     assert [secret.name for secret in kept.for_host("b.org", 8443)] == []
     assert [secret.where for secret in kept] == ["a.org", "a.org:8443"]
+
+
+def test_a_request_in_pieces() -> None:
+    plain, wanted = request(WANTED), request(b"Authorization: Bearer " + VALUE)
+    for size in (1, 2, 7):
+        assert sent(*(plain[n : n + size] for n in range(0, len(plain), size))) == wanted
 
 
 def test_without_secrets_any_more() -> None:

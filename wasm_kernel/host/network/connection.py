@@ -116,7 +116,8 @@ class Connection:
     def receive(self, size: int) -> bytes | None:
         """What has arrived, up to so much; empty at the end, None if there is nothing yet. Raises `Fault`."""
         sock = self._usable()
-        self._flush()
+        with contextlib.suppress(Fault):  # a server may say why it takes no more, and close: that can still be read
+            self._flush()
         try:
             data = sock.recv(min(size, MOST_AT_ONCE))
         except _AGAIN:

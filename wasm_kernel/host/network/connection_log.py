@@ -52,21 +52,23 @@ class ConnectionLog:
     def session_bytes(self) -> int:
         """What the session had sent and received by the last line."""
         for path in (self._path, self._before):
-            with contextlib.suppress(ValueError, AttributeError, IndexError):
-                count = json.loads(_tail(path, _TAIL).splitlines()[-1]).get("session_bytes")
-                if type(count) is int and count >= 0:
-                    return count
+            for line in reversed(_tail(path, _TAIL).splitlines()):  # a power cut may have damaged the last one
+                with contextlib.suppress(ValueError, AttributeError):
+                    count = json.loads(line).get("session_bytes")
+                    if type(count) is int and count >= 0:
+                        return count
         return 0
 
     def add(self, line: dict[str, Any]) -> None:
         """Append a line. What cannot be written (a full disk) is not: the connection has ended all the same."""
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             handle = os.open(self._path, flags, 0o600)
             try:
-                os.write(handle, (json.dumps(line) + "\n").encode())
                 size = os.fstat(handle).st_size
+                torn = size and os.pread(handle, 1, size - 1) != b"\n"  # by a power cut: this line begins anew
+                size += os.write(handle, ("\n" * bool(torn) + json.dumps(line) + "\n").encode())
             finally:
                 os.close(handle)
             if size >= _MOST:

@@ -24,6 +24,7 @@ from wasm_kernel.host.network.secrets import AUTHORIZATION, Secret
 
 MOST_HEAD = 64 << 10
 _MOST_CHUNK_LINE = 1024
+_MOST_LINE = 33 << 10  # of a request's first line
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,32768}) HTTP/1\.1\Z")
 _BEGINNING = re.compile(rb"[A-Z]{0,20}(\Z| )")  # of a request
 _PATH = re.compile(rb"/(?!/)")  # a target that names no host
@@ -101,7 +102,12 @@ class SecretHeaders:
 
     def _may_be_ours(self) -> bool:
         """Whether what is held back may become what it is held back for: other protocols must not wait for it."""
-        return self._state is not _State.HEAD or _BEGINNING.match(self._held) is not None
+        if self._state is not _State.HEAD:
+            return True
+        end = self._held.find(b"\r\n", 0, _MOST_LINE)  # EHLO and USER begin like a request, too
+        return _BEGINNING.match(self._held) is not None and (
+            end < 0 or _REQUEST_LINE.match(self._held[:end]) is not None
+        )
 
     def _give_up(self, out: list[bytes], at: int) -> int:
         out.append(bytes(self._held))

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from wasm_kernel import ConfigurationError, ExecutionPolicy, SandboxClosed, SessionLocked, Stream, aio
@@ -200,6 +201,32 @@ def test_an_opening_that_is_cancelled_leaves_the_session_to_others(
             await opening
         async with await aio.open_session("one", tmp_path) as session:
             assert await value(session, "1") == "1"
+
+    asyncio.run(main())
+
+
+def test_an_opening_within_a_scope_of_anyio_leaves_the_session_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Web servers' handlers are in such scopes, which cancel again and again whatever is awaited in them."""
+    opens, closed = threading.Event(), threading.Event()
+    real = aio._open
+
+    def slowly(*args: Any) -> Any:
+        assert opens.wait(60)
+        opened = real(*args)
+        close = opened.live.close
+        monkeypatch.setattr(opened.live, "close", lambda: (close(), closed.set()))
+        return opened
+
+    async def main() -> None:
+        monkeypatch.setattr(aio, "_open", slowly)
+        with anyio.move_on_after(0.05):
+            await aio.open_session("one", tmp_path)
+        opens.set()
+        assert await asyncio.to_thread(closed.wait, 60)
+        async with await aio.open_session("one", tmp_path) as session:
+            assert (await session.execute("1")).success
 
     asyncio.run(main())
 

@@ -51,6 +51,7 @@ __all__ = ["AsyncExecution", "AsyncSession", "create_session", "open_session"]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+_unwanted: set[asyncio.Future[None]] = set()  # sessions that are closed as soon as they are open
 
 
 class AsyncExecution:
@@ -131,6 +132,7 @@ class AsyncSession:
         self._runtime = SessionRuntime(opened, rules, startup_code="", logger=logger, log=_log)
         self._timeline = Timeline(self._runtime, _log)
         self._turn = asyncio.Lock()
+        self._instead_of: Callable[[str], str] | None = None
         self._closed = False
         self._closing: asyncio.Task[None] | None = None
 
@@ -154,9 +156,14 @@ class AsyncSession:
         """Whether code runs in it, or waits to."""
         return self._turn.locked()
 
-    def advise(self, how_to_allow: Callable[[str], str]) -> None:
-        """What code reads that may not connect to a host: how somebody allows it, as the end of a sentence."""
+    def advise(self, how_to_allow: Callable[[str], str], instead_of: Callable[[str], str] | None = None) -> None:
+        """What code reads that may not do something.
+
+        ``how_to_allow``: how somebody allows it to connect to a host, as the end of a sentence. ``instead_of``: what to
+        do instead of a notebook's magic, such as ``pip`` or ``session``.
+        """
         self._runtime.sandbox.network.advice = how_to_allow
+        self._instead_of = instead_of
 
     # ---- running code
 
@@ -183,7 +190,7 @@ class AsyncSession:
                 options: dict[str, Any] = {"allow_stdin": on_input is not None}
                 if self._tools is not None:
                     options["tools"] = self._tools.begin()
-                asked = CodeQuestions(runtime, on_input, self._tools).asked
+                asked = CodeQuestions(runtime, on_input, self._tools, self._instead_of).asked
                 cell = Execution(code, number, execution._take, options, asked, on_begin=execution._begins)
                 result = await runtime.execute(cell)
                 runtime.count_cell(number)
@@ -370,8 +377,10 @@ async def _opened(
     try:
         opened = await asyncio.shield(opening)
     except asyncio.CancelledError:  # nobody will have it, so nobody would close it
-        with contextlib.suppress(Exception):
-            await asyncio.to_thread((await opening).live.close)
+        closing = asyncio.ensure_future(_close_unwanted(opening))
+        _unwanted.add(closing)
+        closing.add_done_callback(_unwanted.discard)
+        await asyncio.shield(closing)  # goes on also when anyio cancels this once more
         raise
     return AsyncSession(opened, rules or CheckpointRules(), tools, data, logger)
 
@@ -393,6 +402,11 @@ def _open(
     except BaseException:
         live.close()
         raise
+
+
+async def _close_unwanted(opening: asyncio.Future[OpenedSession]) -> None:
+    with contextlib.suppress(Exception):
+        await asyncio.to_thread((await opening).live.close)
 
 
 def _close(runtime: SessionRuntime) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import threading
@@ -17,8 +18,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import TextResourceContents
 
 from tests.mcp.clients import Agent, images, texts
-from wasm_kernel import ConfigurationError, ExecutionPolicy
-from wasm_kernel.errors import ImageError
+from wasm_kernel import ConfigurationError, ExecutionPolicy, aio
+from wasm_kernel.errors import ImageError, PackageError
 from wasm_kernel.mcp import agent_sessions, content, long_texts, tools
 from wasm_kernel.mcp.agent_sessions import AgentSessions
 from wasm_kernel.mcp.serving import TokenRequired, server_of
@@ -439,5 +440,87 @@ def test_a_thousand_calls_leave_nothing_behind(with_agent: Callable[..., None]) 
             assert asyncio.get_running_loop().time() < end, (before, after)
             await asyncio.sleep(0.1)
         assert process.memory_info().rss < memory + (48 << 20)
+
+    with_agent(body)
+
+
+def test_a_call_that_is_cancelled_while_its_session_is_opened(
+    with_agent: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    opens, go = threading.Event(), threading.Event()
+    real = aio._open
+
+    def slowly(root: Path, name: str, *rest: Any) -> Any:
+        opened.append(name)
+        opens.set()
+        assert go.wait(60)
+        return real(root, name, *rest)
+
+    monkeypatch.setattr(aio, "_open", slowly)
+
+    async def body(agent: Agent) -> None:
+        call = asyncio.ensure_future(agent.call("run_python", session="s", code="x = 1"))
+        assert await asyncio.to_thread(opens.wait, 60)
+        call.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await call
+        await asyncio.sleep(0.1)
+        go.set()
+        assert "ok" in await agent.told("run_python", session="s", code="1")
+        assert opened == ["s"], "it was opened for the next call"
+
+    with_agent(body)
+
+
+def test_folders_that_are_no_sessions_are_listed_as_such(with_agent: Callable[..., None], tmp_path: Path) -> None:
+    (tmp_path / "root" / "photos").mkdir(parents=True)
+
+    async def body(agent: Agent) -> None:
+        await agent.told("write_file", session="s", path="a.txt", text="x" * 5000)
+        assert "photos\tnot readable" in await agent.told("list_sessions")
+        assert " UTC\t" in await agent.told("list_sessions")
+
+    with_agent(body)
+
+
+def test_magics_of_notebooks_name_the_tool_to_use(with_agent: Callable[..., None]) -> None:
+    async def body(agent: Agent) -> None:
+        said = await agent.refused("run_python", session="s", code="%pip install humanize")
+        assert "%pip is for notebooks; use the tool `install`" in said
+        await agent.told("fork", session="s", new="other")
+        assert "use the tool `undo`" in await agent.refused("run_python", session="other", code="%session undo")
+
+    with_agent(body)
+
+
+def test_an_installation_reports_and_ends_when_it_is_cancelled(
+    with_agent: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+
+    def install(*args: Any, on_progress: Callable[[str], None], cancel: threading.Event) -> None:
+        on_progress("Looking for humanize")
+        if cancel.wait(60):
+            ended.set()
+        raise PackageError("cancelled", "the installation was cancelled; nothing was changed")
+
+    monkeypatch.setattr(tools, "install_packages", install)
+    monkeypatch.setattr(tools, "_EVERY", 0.05)
+
+    async def body(agent: Agent) -> None:
+        reported = asyncio.Event()
+
+        async def progress(passed: float, total: float | None, message: str | None) -> None:
+            if message and message.startswith("Looking for humanize for "):
+                reported.set()
+
+        asked = {"session": "s", "packages": ["humanize"]}
+        call = asyncio.ensure_future(agent.client.call_tool("install", asked, progress_callback=progress))
+        await asyncio.wait_for(reported.wait(), 60)
+        call.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await call
+        assert await asyncio.to_thread(ended.wait, 60)
 
     with_agent(body)

@@ -84,14 +84,25 @@ class AgentSessions:
         building.result()
 
     async def _get(self, name: str) -> aio.AsyncSession:
-        async with self._guard:
-            found = self._open.pop(name, None)
-            if found is None:
-                await self._make_room()
-                found = await aio.open_session(name, self.root, self._policy, data=self._data, logger=self._logger)
-                found.advise(_how_to_allow)
+        found = self._open.pop(name, None)
+        if found is not None:
             self._open[name] = found
             return found
+        opening = asyncio.create_task(self._opened(name))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:  # it is opened all the same, for the next call
+            opening.add_done_callback(lambda task: task.cancelled() or task.exception())
+            raise
+
+    async def _opened(self, name: str) -> aio.AsyncSession:
+        async with self._guard:
+            if name not in self._open:
+                await self._make_room()
+                opened = await aio.open_session(name, self.root, self._policy, data=self._data, logger=self._logger)
+                opened.advise(_how_to_allow, _instead_of)
+                self._open[name] = opened
+            return self._open[name]
 
     async def _make_room(self) -> None:
         """Close those that were not used for longest, if they may be."""
@@ -112,7 +123,7 @@ class AgentSessions:
             raise ConfigurationError(f"there is a session {new} already; choose another name, or discard it first")
         async with self.using(name) as session:  # which may run code for long: others go on meanwhile
             forked = await session.fork(snapshot, name=new)
-            forked.advise(_how_to_allow)
+            forked.advise(_how_to_allow, _instead_of)
         try:
             async with self._guard:
                 await self._make_room()
@@ -162,3 +173,9 @@ def _none_of(name: str) -> ConfigurationError:
 def _how_to_allow(host: str) -> str:
     """What only the person who starts the server can do."""
     return f"wasm-kernel mcp --allow {host}, where it is started"
+
+
+def _instead_of(magic: str) -> str:
+    """What an agent does that knows notebooks."""
+    tool = "`install`" if magic == "pip" else "`undo`, `snapshot`, `restore`, `fork` or `list_sessions`"
+    return f"%{magic} is for notebooks; use the tool {tool}"

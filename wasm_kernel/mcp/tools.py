@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Annotated, Any, ParamSpec, TypeVar
 
@@ -20,7 +23,9 @@ from wasm_kernel.mcp.agent_sessions import AgentSessions
 from wasm_kernel.mcp.content import quoted, result_content
 from wasm_kernel.mcp.long_texts import LongTexts
 from wasm_kernel.model.snapshots import Snapshot
+from wasm_kernel.model.units import format_size
 from wasm_kernel.sessions.packages import install_packages
+from wasm_kernel.sessions.session_list import SessionSummary
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -98,16 +103,12 @@ class SessionTools:
         Variables, imports and files in /app stay for the next call, also in later conversations. numpy, pandas, scipy,
         matplotlib and scikit-learn are there; `install` adds packages, not pip. There is no shell. `undo` undoes a run.
         """
-        async with self._sessions.using(session, new=True) as live:
+        async with _reporting(context, lambda: "running"), self._sessions.using(session, new=True) as live:
             execution = live.execute(code)
-            progress = asyncio.ensure_future(_report(context))
             events: list[wire.Event] = []
-            try:
-                result = await execution
-                async for event in execution:
-                    events.append(event)
-            finally:
-                progress.cancel()
+            result = await execution
+            async for event in execution:
+                events.append(event)
             if live.problem:
                 events.insert(0, wire.Stream("stderr", live.problem + "\n"))
                 live.problem = ""
@@ -122,10 +123,16 @@ class SessionTools:
         """Read on in a long output that was cut."""
         return self._long_texts.page(handle, offset, length)
 
-    async def install(self, session: Session, packages: list[str]) -> str:
+    async def install(self, session: Session, packages: list[str], context: Context[Any, Any]) -> str:
         """Install pure-Python packages, such as 'humanize' or 'attrs>=23', for one session."""
-        async with self._sessions.using(session, new=True) as live:
-            change = await asyncio.to_thread(install_packages, live.session_id, packages, live.root)
+        said, cancel = ["installing"], threading.Event()
+        async with _reporting(context, lambda: said[-1]), self._sessions.using(session, new=True) as live:
+            work = partial(install_packages, on_progress=said.append, cancel=cancel)
+            try:
+                change = await asyncio.to_thread(work, live.session_id, packages, live.root)
+            except asyncio.CancelledError:
+                cancel.set()
+                raise
         added = ", ".join(map(str, change.added)) or "nothing new"
         return f"installed: {added}" + (
             f"; there already: {', '.join(map(str, change.present))}" if change.present else ""
@@ -241,7 +248,10 @@ class SessionTools:
     async def list_sessions(self) -> str:
         """List the sessions that exist, with their last use and size."""
         found = await self._sessions.listed()
-        return "\n".join(f"{s.session_id}\tlast used {s.updated_at:%Y-%m-%d %H:%M} UTC" for s in found) or "none yet"
+        lines = [_listed(session) for session in found[:_MOST_LISTED]]
+        if len(found) > _MOST_LISTED:
+            lines.append(f"[… {len(found) - _MOST_LISTED:,} older ones …]")
+        return "\n".join(lines) or "none yet"
 
     async def discard(self, session: Session) -> str:
         """Delete a session for good: variables, files and snapshots. Only for what is no longer needed."""
@@ -254,16 +264,30 @@ def _in_app(path: str) -> str:
     return path.removeprefix("/app/")
 
 
+def _listed(session: SessionSummary) -> str:
+    used = f"last used {session.updated_at:%Y-%m-%d %H:%M} UTC" if session.updated_at is not None else "not readable"
+    return f"{session.session_id}\t{used}\t{format_size(session.size_bytes)}"
+
+
 def _named(snapshot: Snapshot) -> str:
     cell = str(snapshot.metadata.get("cell", "")).strip().partition("\n")[0][:80]
     what = f"label {snapshot.label!r}" if snapshot.label else (f"after: {cell}" if cell else "")
     return f"{snapshot.snapshot_id[:8]}\t{snapshot.created_at:%H:%M:%S}\t{what}".rstrip()
 
 
-async def _report(context: Context[Any, Any]) -> None:
-    """Tell who waits that it goes on."""
-    started = time.monotonic()
-    while True:
-        await asyncio.sleep(_EVERY)
-        passed = time.monotonic() - started
-        await context.report_progress(passed, None, f"running for {passed:.0f} s")
+@contextlib.asynccontextmanager
+async def _reporting(context: Context[Any, Any], what: Callable[[], str]) -> AsyncIterator[None]:
+    """Tell who waits that it goes on, and what is done."""
+
+    async def report() -> None:
+        started = time.monotonic()
+        while True:
+            await asyncio.sleep(_EVERY)
+            passed = time.monotonic() - started
+            await context.report_progress(passed, None, f"{what()} for {passed:.0f} s")
+
+    reports = asyncio.ensure_future(report())
+    try:
+        yield
+    finally:
+        reports.cancel()

@@ -23,9 +23,13 @@ class CodeQuestions:
         runtime: SessionRuntime,
         on_input: Callable[[wire.InputRequest], str] | None,
         tools: HostTools | None,
+        instead_of: Callable[[str], str] | None = None,
     ) -> None:
-        """``on_input`` and ``tools``: who answers; None: what they would answer is refused."""
-        self._runtime, self._on_input, self._tools = runtime, on_input, tools
+        """``on_input`` and ``tools``: who answers; None: what they would answer is refused.
+
+        ``instead_of``: what to do instead of a magic of the host's, by its name, as the code reads it.
+        """
+        self._runtime, self._on_input, self._tools, self._instead_of = runtime, on_input, tools, instead_of
         self._answering: set[asyncio.Task[None]] = set()  # the loop itself holds tasks only weakly
 
     def asked(self, kind: str, request: Any) -> None:
@@ -44,6 +48,8 @@ class CodeQuestions:
         try:
             if kind == "magic" and self._tools is not None:
                 answer = await _on_its_own_thread(partial(self._tools.answer, request))
+            elif kind == "magic" and self._instead_of is not None:
+                answer = wire.ANSWER_ERROR + self._instead_of(request.name).encode()
             elif kind == "input" and self._on_input is not None:
                 answer = await _on_its_own_thread(partial(line_of, self._on_input, request))
         finally:  # the guest waits, also for a function that raises

@@ -121,7 +121,7 @@ def check_record(record: SessionRecord, session_id: str) -> SessionRecord:
 
 def format_time(moment: datetime) -> str:
     """ISO 8601, UTC, always with microseconds: 2026-11-22T10:15:30.123456Z."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def parse_time(text: Any) -> datetime:

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ from wasm_kernel import (
     prune_sessions,
     repair_session_metadata,
 )
+from wasm_kernel.host.disk import deleters
+from wasm_kernel.host.disk.deleters import Deleters
 from wasm_kernel.host.disk.locks import is_live, lock_session, state_folder
 from wasm_kernel.sessions.housekeeping import carrying_out, planning
 
@@ -346,6 +348,41 @@ def test_what_could_not_be_deleted_is_tried_again(root: Path) -> None:
         assert again.skipped_sessions == []
     assert set(prune_sessions(24, root).deleted_sessions) == set(ids)
     assert leftovers(root) == []
+
+
+def test_other_processes_help_with_many_sessions(root: Path, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they cannot delete comes back, whole, and is reported."""
+    ids = [make_session(root, hours=1000 - n, files={f"{n}-{m}": "x" for m in range(3)}) for n in range(450)]
+    stuck = [ids[n] for n in range(0, 450, 45)]
+    before = {session_id: (root / session_id / ".metadata.json").read_bytes() for session_id in stuck}
+    asked: list[str] = []
+    delete = Deleters.delete
+
+    def watched(self: Deleters, portions: Iterable[list[str]]) -> Iterator[tuple[list[str], list[str]]]:
+        for names, left in delete(self, portions):
+            asked.extend(set(names).difference(left))
+            yield names, left
+
+    monkeypatch.setattr(Deleters, "delete", watched)
+    with immutable(*(root / session_id / f"{ids.index(session_id)}-1" for session_id in stuck)):
+        result = prune_sessions(24, root, logger=log.logger)
+        assert set(result.errors) == set(stuck)
+        assert result.deleted_sessions == [session_id for session_id in ids if session_id not in stuck]
+        assert {p.name for p in root.iterdir()} == {".wasm-kernel", *stuck}
+        assert {session_id: (root / session_id / ".metadata.json").read_bytes() for session_id in stuck} == before
+    assert asked
+    assert not set(asked) & set(stuck)
+    assert set(prune_sessions(24, root).deleted_sessions) == set(stuck)
+    assert leftovers(root) == []
+
+
+@pytest.mark.parametrize("program", ["raise SystemExit", "import time; time.sleep(0.05); raise SystemExit"])
+def test_other_processes_that_end_are_not_needed(root: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.setattr(deleters, "_PROGRAM", program)
+    ids = [make_session(root, hours=1000 - n, files={"a/b": "x"}) for n in range(250)]
+    assert prune_sessions(24, root).deleted_sessions == ids
+    assert leftovers(root) == []
+    assert [p.name for p in root.iterdir()] == [".wasm-kernel"]
 
 
 def test_a_tree_deeper_than_the_stack_is_deleted(root: Path) -> None:

@@ -8,7 +8,6 @@ import os
 import re
 import secrets
 import stat
-import threading
 from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 
@@ -31,15 +30,21 @@ class Bin:
 
     What a killed process leaves in its bin is thrown into the bin of whoever comes next. On a disk without a block for
     a bin there is none: then everything is deleted where it is, and a kill meanwhile leaves a part.
+
+    Attributes:
+        path: Where it is; empty if there is none.
+        handle: Its descriptor, which holds the lock.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self.path, self._handle = "", -1
+        self.path, self.handle = "", -1
+        self._above = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self._make()
         except OSError as e:
             if not reserve.is_full(e):
+                os.close(self._above)
                 raise
             with contextlib.suppress(OSError):
                 if reserve.spend(root):
@@ -51,16 +56,17 @@ class Bin:
         with gate(self._root, exclusive=False):  # nobody looks for leftovers between the folder and its lock
             trash.mkdir(exist_ok=True)
             os.mkdir(path)  # noqa: PTH102
-            self.path, self._handle = path, _lock_folder(path)
+            self.path, self.handle = path, _lock_folder(path)
 
     def __enter__(self) -> Bin:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        os.close(self._above)
         if self.path:
             with contextlib.suppress(OSError):  # what does not go now is a leftover for the next prune
                 delete_tree.remove(self.path)
-            os.close(self._handle)
+            os.close(self.handle)
 
     def belongings(self) -> dict[str, set[str]]:
         """Which sessions have belongings, by kind: for many calls of `take`, while the gate is held exclusively."""
@@ -72,11 +78,11 @@ class Bin:
         """Move a session's folder here, at once, and what belongs to it; where it is now, or None if there is none.
 
         ``there``: what `belongings` gave, if the caller has asked. The caller holds the session's lock, or the gate
-        exclusively. Plain strings: a prune calls this thousands of times.
+        exclusively. Plain strings and handles: a prune calls this thousands of times.
         """
         folder = f"{self._root}/{session_id}"
         try:
-            info = os.lstat(folder)
+            info = os.stat(session_id, dir_fd=self._above, follow_symlinks=False)
         except FileNotFoundError:
             return None
         if not stat.S_ISDIR(info.st_mode):
@@ -88,7 +94,7 @@ class Bin:
             return self._delete_in_place(folder, [self._belonging(kind, session_id) for kind in going.values()])
         target = f"{self.path}/{session_id}"
         try:
-            os.rename(folder, target)  # noqa: PTH104
+            os.rename(session_id, session_id, src_dir_fd=self._above, dst_dir_fd=self.handle)
         except OSError as e:
             if not reserve.is_full(e):
                 raise
@@ -112,15 +118,16 @@ class Bin:
 
     def destroy(self, session_id: str) -> None:
         """Delete a session that was taken. What cannot be deleted goes back to its place, if nobody took that."""
-        aside = f"{self.path}/{session_id}"
-        if not os.path.lexists(aside):
+        if not self.path:
             return  # deleted where it was
         try:
             # Without its metadata it would pass for one from before there was metadata, which is never deleted. So that
-            # goes last: over the one before, which is one step less than to delete it.
-            kept = f"{METADATA_NAME}.{threading.get_ident()}"
-            delete_tree.remove(session_id, METADATA_NAME, self._handle, keep_as=kept)
+            # goes last.
+            delete_tree.remove(session_id, METADATA_NAME, self.handle)
         except OSError:
+            aside = f"{self.path}/{session_id}"
+            if not os.path.lexists(aside):
+                return  # deleted where it was, or by another process
             with contextlib.suppress(OSError):
                 os.rename(aside, self._root / session_id)  # noqa: PTH104
                 for number, kind in enumerate(BELONGINGS):

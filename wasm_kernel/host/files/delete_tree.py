@@ -6,51 +6,73 @@ Every folder found is moved up to the top and emptied there.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import secrets
-from pathlib import Path
+import stat
 
 from wasm_kernel.errors import MountInside
 
+TYPE_CHECKING = False  # a process that only deletes (`deleting_process`) starts without what it does not need
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ATTEMPTS = 5  # somebody may still put things there
 
 
-def remove(folder: str | Path, last: str = "", parent: int | None = None, *, keep_as: str = "") -> None:
-    """Delete a folder, by its path or by its name in ``parent``. If that fails, the file ``last`` is still in it.
-
-    ``keep_as``: a path, or a name in ``parent``, to which the file ``last`` moves instead of being deleted; a file that
-    is there goes.
-    """
-    aside = keep_as or f"{folder}.{last}"
+def remove(folder: str | Path, last: str = "", parent: int | None = None) -> None:
+    """Delete a folder, by its path or by its name in ``parent``. If that fails, the file ``last`` is still in it."""
     for attempt in range(_ATTEMPTS):
         handle = os.open(folder, _FOLDER, dir_fd=parent)
+        kept = -1
         try:
             _empty(handle, last)
-            moved = bool(last) and _move(last, handle, aside, parent)
+            if last:
+                kept = _last_file(last, handle)
+                _delete_last(last, handle)
             try:
                 os.rmdir(folder, dir_fd=parent)
-                break
+                return
             except OSError as e:
-                if moved:
-                    _move(aside, parent, last, handle)
+                if kept >= 0:
+                    _put_back(last, handle, kept)
                 if e.errno != errno.ENOTEMPTY or attempt == _ATTEMPTS - 1:
                     raise
         finally:
+            if kept >= 0:
+                os.close(kept)
             os.close(handle)
-    if last and not keep_as:
-        _unlink(aside, parent)
 
 
-def _move(name: str, folder: int | None, target: str, other: int | None) -> bool:
-    """Rename a file; False if there is none."""
+def _last_file(name: str, folder: int) -> int:
+    """The file that goes last, open: as long as it is, its content can be had back. -1: there is none."""
     try:
-        os.rename(name, target, src_dir_fd=folder, dst_dir_fd=other)
-    except FileNotFoundError:
-        return False
-    return True
+        return os.open(name, _FILE, dir_fd=folder)
+    except OSError:
+        return -1
+
+
+def _delete_last(name: str, folder: int) -> None:
+    try:
+        _unlink(name, folder)
+    except (IsADirectoryError, PermissionError):  # a folder of that name; systems differ in what they say
+        _empty(folder)
+
+
+def _put_back(name: str, folder: int, kept: int) -> None:
+    """Write a file anew that was deleted too soon. (To rename it, and back, would have ext4 write it to the disk.)"""
+    info = os.fstat(kept)
+    if not stat.S_ISREG(info.st_mode):
+        return
+    new = os.open(name, _NEW, stat.S_IMODE(info.st_mode), dir_fd=folder)
+    try:
+        left = memoryview(os.pread(kept, info.st_size, 0))
+        while left:
+            left = left[os.write(new, left) :]
+    finally:
+        os.close(new)
 
 
 def empty(folder: str | Path, but: str = "") -> None:
@@ -86,9 +108,11 @@ def _empty(top: int, but: str = "") -> None:
                 _flatten(inner, top)
             finally:
                 os.close(inner)
-            with contextlib.suppress(OSError):  # something was put there meanwhile: the next round finds it
+            try:
                 os.rmdir(name, dir_fd=top)
                 stuck = 0
+            except OSError:  # something was put there meanwhile: the next round finds it
+                pass
 
 
 def _flatten(folder: int, top: int) -> None:
@@ -114,7 +138,7 @@ def _flatten(folder: int, top: int) -> None:
 def _move_up(name: str, folder: int, top: int) -> None:
     while True:
         try:
-            os.rename(name, secrets.token_hex(12), src_dir_fd=folder, dst_dir_fd=top)
+            os.rename(name, os.urandom(12).hex(), src_dir_fd=folder, dst_dir_fd=top)
         except FileNotFoundError:  # it was the last leaf
             return
         except OSError as e:
@@ -148,14 +172,12 @@ def _delete_a_leaf(name: str, folder: int) -> None:
         os.close(here)
 
 
-def _unlink(name: str, folder: int | None) -> None:
+def _unlink(name: str, folder: int) -> None:
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:  # try, not suppress: a prune calls this thousands of times
         pass
     except PermissionError:  # the folder is read-only
-        if folder is None:
-            raise
         os.fchmod(folder, 0o700)
         os.unlink(name, dir_fd=folder)
 

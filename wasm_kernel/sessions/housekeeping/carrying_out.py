@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 
 from wasm_kernel.errors import MountInside, SessionLocked, WasmKernelError
 from wasm_kernel.host.disk import locks, removal, tombstones
+from wasm_kernel.host.disk.deleters import Deleters, processors
 from wasm_kernel.host.durable import make_folder
 from wasm_kernel.model.retention import Decision
 from wasm_kernel.model.snapshots import Snapshot
@@ -25,6 +27,11 @@ from wasm_kernel.sessions.recorder import snapshot_store
 from wasm_kernel.sessions.snapshots import give_space_back, remove_snapshots
 
 _BATCH = 200  # sessions moved per hold of the gate
+_PORTION = 10  # sessions that are deleted by one process, or thread, at a time
+_AHEAD = 10  # portions for each that wait while the next batch is moved
+# Sessions for which another process is started: it takes as long as to delete a hundred small ones. There are as many
+# as processors, and more where that is no matter: a disk may be far away, and each wait for it.
+_WORTH_A_PROCESS, _WORTH_WAITING = 200, 1000
 _PATIENCE = 10.0  # seconds that a collection waits while a snapshot is being taken
 
 _NOTHING: dict[str, Any] = {}
@@ -129,32 +136,62 @@ class _Removal:
         remove = self._planned.sessions.remove
         mounted = removal.mounted_in(self._root) if remove else set()
 
-        def destroy(session_ids: list[str]) -> None:
-            for session_id in session_ids:
-                destroy_one(session_id)
-
-        def destroy_one(session_id: str) -> None:
+        workers = max(1, workers)
+        count = _processes(len(remove), workers) if place.path else 0
+        unnoted: list[str] = []
+        with Deleters(place.handle, count) as others, ThreadPoolExecutor(workers) as pool:
+            portions: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
+            helpers = others.count or workers - 1
+            helping = [pool.submit(self._help, place, others, portions) for _ in range(helpers)]
             try:
-                place.destroy(session_id)
+                for start in range(0, len(remove), _BATCH):
+                    with locks.gate(self._root, exclusive=True):
+                        batch, around = remove[start : start + _BATCH], _Around(self._root, place, mounted)
+                        taken = [d.session_id for d in batch if self._take(place, d, around)]
+                    if not self._note(taken):
+                        unnoted += taken
+                    for at in range(0, len(taken), _PORTION):
+                        portions.put(taken[at : at + _PORTION])
+                    while portions.qsize() > _AHEAD * helpers:
+                        self._destroy(place, portions)
+                while self._destroy(place, portions):
+                    pass
+            finally:
+                for _ in helping:
+                    portions.put([])
+            for helper in helping:
+                helper.result()
+        self._note(unnoted)  # there was no room; now there may be
+        if self.done:
+            tombstones.trim(self._root, MOST_REMEMBERED)
+
+    def _help(self, place: removal.Bin, others: Deleters, portions: queue.SimpleQueue[list[str]]) -> None:
+        """Have sessions deleted by another process, if there is one, until there are no more. On a thread."""
+        coming = iter(portions.get, [])
+        for session_ids, left in others.delete(coming) if others.count else ((some, some) for some in coming):
+            self._destroyed(place, session_ids, left)
+
+    def _destroy(self, place: removal.Bin, portions: queue.SimpleQueue[list[str]]) -> bool:
+        """Delete some sessions that are in the bin; whether there were any."""
+        try:
+            session_ids = portions.get_nowait()
+        except queue.Empty:
+            return False
+        self._destroyed(place, session_ids, session_ids)
+        return True
+
+    def _destroyed(self, place: removal.Bin, session_ids: list[str], left: list[str]) -> None:
+        """Record that sessions are deleted, after those that are ``left`` have been."""
+        for session_id in session_ids:
+            try:
+                if session_id in left:
+                    place.destroy(session_id)
             except OSError as e:
                 self._failed(session_id, e)
-                return
+                continue
             self.done.add(session_id)
             self._logger.info("session.prune.deleted", session_id=session_id)
             self._progressed(len(self.done))
-
-        workers = max(1, workers)
-        with ThreadPoolExecutor(workers) as pool:
-            for start in range(0, len(remove), _BATCH):
-                with locks.gate(self._root, exclusive=True):
-                    batch, around = remove[start : start + _BATCH], _Around(self._root, place, mounted)
-                    taken = [d.session_id for d in batch if self._take(place, d, around)]
-                noted = self._note(taken)
-                list(pool.map(destroy, [taken[first::workers] for first in range(workers)]))
-                if not noted:  # there was no room; now there may be
-                    self._note(taken)
-        if self.done:
-            tombstones.trim(self._root, MOST_REMEMBERED)
 
     def _note(self, session_ids: list[str]) -> bool:
         gone = {session_id: facts for session_id in session_ids if (facts := self._facts.get(session_id))}
@@ -247,6 +284,13 @@ class _Removal:
     def _progressed(self, count: int) -> None:
         if self._on_progress is not None:
             self._on_progress(count, len(self._planned.sessions.remove))
+
+
+def _processes(sessions: int, workers: int) -> int:
+    """How many processes besides this one are to delete so many sessions."""
+    if sessions < _WORTH_A_PROCESS:
+        return 0
+    return min(workers - 1, max(processors() - 1, sessions // _WORTH_WAITING, 1))
 
 
 def _thin_out(root: Path, doomed: list[Snapshot], work: _Removal, logger: SandboxLogger) -> list[Snapshot]:

@@ -9,6 +9,7 @@ import pytest
 
 from wasm_kernel import BaseSandbox
 from wasm_kernel.guest import variables
+from wasm_kernel.model.differences import compare_variables
 
 
 @pytest.mark.parametrize("kind", [list, tuple, set, frozenset, dict.fromkeys])
@@ -23,6 +24,19 @@ def test_a_glance_at_much_takes_little_memory(kind: type) -> None:
         tracemalloc.stop()
     assert found["much"][1] == 400_000
     assert peak < 200_000
+
+
+def test_what_there_is_no_time_for_does_not_seem_to_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = SimpleNamespace(user_ns={"n": 41, "text": "ab", "many": [1, 2], "other": [3]}, user_ns_hidden={})
+    before = variables.summary(shell)
+    monkeypatch.setattr(variables, "_SECONDS", -1)
+    assert variables.summary(shell) == before
+    shell.user_ns |= {"n": 42, "other": [4], "new": [5]}
+    late = variables.summary(shell)
+    assert (late["n"], late["many"]) == (["int", 0, "42"], before["many"])
+    assert compare_variables(before, late) == {"added": ["new"], "changed": ["n", "other"], "removed": []}
+    monkeypatch.setattr(variables, "_SECONDS", 60)
+    assert compare_variables(late, variables.summary(shell)) == {"added": [], "changed": [], "removed": []}
 
 
 def test_a_glance_sees_what_changed_near_the_beginning() -> None:

@@ -10,6 +10,8 @@ from .short_forms import array, kinds, type_name
 _MOST = 500
 _SECONDS = 0.005  # a person waits for this
 _LONGEST = 60
+_PLAIN, _LONG = {int, float, bool, complex, type(None)}, 10_000
+_last = {}  # the last summary
 
 
 def users(shell):
@@ -29,11 +31,27 @@ def users(shell):
 
 def summary(shell):
     """Name to [type, size, fingerprint]. Looks at no more of a value than a glance, and no user code runs."""
+    global _last
     found = {}
     end = time.monotonic() + _SECONDS
     for name, value in users(shell):
-        found[name] = _glance(value) if time.monotonic() < end else [type_name(type(value)), 0, str(id(value))]
+        found[name] = _glance(value) if _is_plain(value) or time.monotonic() < end else _unseen(name, value)
+    _last = found
     return found
+
+
+def _is_plain(value):
+    """Whether a glance at a value takes no time, so that what it shows is always shown."""
+    kind = type(value)
+    return kind in _PLAIN or (kind in (str, bytes) and len(value) < _LONG)
+
+
+def _unseen(name, value):
+    """What is said of a value for which there was no time: what was said before, or it would seem to have changed."""
+    kind, identity = type_name(type(value)), str(id(value))
+    known = _last.get(name)
+    is_same = known is not None and known[0] == kind and known[2].partition(" ")[0] == identity
+    return known if is_same else [kind, 0, identity]
 
 
 def _glance(value):

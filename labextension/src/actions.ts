@@ -13,7 +13,7 @@ import { askForLimits } from './limits_form';
 import { LONGEST } from './notice_words';
 import type { Answer, Differences, Request, Row } from './protocol';
 import type { Sessions } from './sessions';
-import { when } from './words';
+import { laterCells, when } from './words';
 
 /** Milliseconds after which a person wonders. */
 const LATE = 1000;
@@ -26,7 +26,10 @@ export class Actions {
   constructor(
     private readonly sessions: Sessions,
     private readonly trans: TranslationBundle,
-    private readonly openNotebook: (path: string) => Promise<unknown>
+    /** Resolves to nothing where a notebook opens in a page of its own. */
+    private readonly openNotebook: (
+      path: string
+    ) => Promise<NotebookPanel | undefined>
   ) {}
 
   undo(panel = this.sessions.notebook): Promise<void> {
@@ -83,7 +86,11 @@ export class Actions {
     const answer = await this.ask({ do: 'fork', row: row.id });
     const name = answer?.result?.notebook;
     if (typeof name === 'string') {
-      await this.openNotebook(beside(panel, name));
+      const rows = this.sessions.connection(panel)?.state?.rows ?? [];
+      const fork = await this.openNotebook(beside(panel, name));
+      if (fork) {
+        await clearWhatCameLater(fork, row, rows);
+      }
     }
   }
 
@@ -206,6 +213,37 @@ export class Actions {
       const message = this.trans.__('This happens when the cell has ended.');
       Notification.info(message, { autoClose: 4000 });
     }
+  }
+}
+
+/** What is needed of the model of a cell with code. */
+interface CodeModel {
+  executionCount: number | null;
+  sharedModel: { source: string };
+  clearExecution(): void;
+}
+
+/** Clear the numbers and outputs of cells that ran after a row's moment: a fork from there knows nothing of what they did. */
+async function clearWhatCameLater(
+  fork: NotebookPanel,
+  row: Row,
+  rows: Row[]
+): Promise<void> {
+  await fork.context.ready;
+  const cells = fork.content.widgets
+    .filter(({ model }) => model.type === 'code')
+    .map(({ model }) => model as unknown as CodeModel);
+  const later = laterCells(
+    rows,
+    row.id,
+    cells.map(cell => ({
+      number: cell.executionCount,
+      code: cell.sharedModel.source
+    }))
+  );
+  cells.filter((_, index) => later[index]).forEach(c => c.clearExecution());
+  if (later.includes(true)) {
+    await fork.context.save();
   }
 }
 

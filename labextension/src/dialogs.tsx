@@ -43,7 +43,11 @@ export function differencesView(
                   {readable(item.name)}
                 </th>
                 <td>{readable(item.then) || '–'}</td>
-                <td>{readable(item.now) || '–'}</td>
+                <td>
+                  {item.now && item.now === item.then
+                    ? trans.__('%1, other contents', readable(item.now))
+                    : readable(item.now) || '–'}
+                </td>
               </tr>
             ))}
           </tbody>

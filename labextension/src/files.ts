@@ -14,6 +14,7 @@ import {
   refreshIcon
 } from '@jupyterlab/ui-components';
 import { type PanelLayout, Widget } from '@lumino/widgets';
+import type { Actions } from './actions';
 import { DragAcross } from './drag_across';
 import { DRIVE, MOST_LISTED, type SandboxDrive } from './drive';
 import { split } from './file_routes';
@@ -24,6 +25,8 @@ const CommandIDs = {
   up: 'wasm-kernel:files-up',
   zip: 'wasm-kernel:download-folder'
 };
+/** Milliseconds in which changes of files count as one. */
+const PAUSE = 300;
 /** Milliseconds between looks at a folder while a cell runs, and otherwise. */
 const WHILE_RUNNING = 1000;
 const AT_REST = 30_000;
@@ -36,6 +39,7 @@ export function createFilesView(
   contents: Contents.IManager,
   drive: SandboxDrive,
   sessions: Sessions,
+  actions: Actions,
   trans: TranslationBundle
 ): FileBrowser {
   const browser = factory.createFileBrowser('wasm-kernel-files', {
@@ -47,7 +51,7 @@ export function createFilesView(
   browser.addClass('jp-WasmKernel-files');
   browser.title.label = trans.__('Files');
   browser.title.icon = undefined;
-  const uploads = new Uploads(drive, trans);
+  const uploads = new Uploads(drive, trans, () => actions.changeLimits());
   browser.model.upload = async (file: File, path?: string) => {
     const folder = path ?? browser.model.path;
     await uploads.send(file, folder);
@@ -73,6 +77,7 @@ export function createFilesView(
   keepPathsUntyped(browser);
   showNotes(browser, drive, sessions, trans);
   new Follower(browser, drive, sessions);
+  tellKernel(drive, sessions);
   new DragAcross(browser, factory, contents, drive, uploads, trans);
   return browser;
 }
@@ -137,6 +142,20 @@ export function addFileCommands(
   });
 }
 
+/** Files that came or went by hand count, too: the kernel tells anew how much is used. */
+function tellKernel(drive: SandboxDrive, sessions: Sessions): void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  drive.fileChanged.connect(() => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      sessions
+        .connection()
+        ?.ask({ do: 'look' })
+        .catch(() => undefined);
+    }, PAUSE);
+  });
+}
+
 /** Keeps the browser at the active notebook's session, and up to date with what its cells do. */
 class Follower {
   constructor(
@@ -176,7 +195,7 @@ class Follower {
 
   private follow(): void {
     const state = this.sessions.connection()?.state;
-    const session = state?.session ?? '';
+    const session = this.sessions.folder;
     const now = state?.rows.map(row => row.state + row.number).join(' ') ?? '';
     const { model } = this.browser;
     if (session !== this.session) {
@@ -251,17 +270,22 @@ function showNotes(
   note.node.setAttribute('role', 'status');
   (browser.layout as PanelLayout).addWidget(note);
   const show = () => {
-    const session = sessions.connection()?.state?.session;
+    const session = sessions.folder;
+    const isEmpty = ![...browser.model.items()].length;
     const total = drive.total(browser.model.path.replace(`${DRIVE}:`, ''));
     note.node.textContent = !session
-      ? trans.__('The files of a notebook with this kernel are here.')
+      ? trans.__(
+          'The files of a notebook with the kernel "Python (WebAssembly sandbox)" are here.'
+        )
       : total
         ? trans.__(
             'The first %1 of %2 are shown. %session files shows all, page by page.',
             MOST_LISTED.toLocaleString(),
             total.toLocaleString()
           )
-        : '';
+        : isEmpty
+          ? trans.__('Nothing is here. Drop files onto it, or upload them.')
+          : '';
     note.setHidden(!note.node.textContent);
     browser.toggleClass('jp-mod-noSession', !session);
     browser.toolbar.setHidden(!session); // it is in the heading

@@ -5,6 +5,7 @@
 
 import {
   ILabShell,
+  ILayoutRestorer,
   type JupyterFrontEnd,
   type JupyterFrontEndPlugin
 } from '@jupyterlab/application';
@@ -86,6 +87,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     IStatusBar,
     ITranslator,
     ILabShell,
+    ILayoutRestorer,
     IFileBrowserFactory,
     IDefaultFileBrowser,
     IThemeManager
@@ -99,6 +101,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     statusBar: IStatusBar | null,
     translator: ITranslator | null,
     labShell: ILabShell | null,
+    restorer: ILayoutRestorer | null,
     browsers: IFileBrowserFactory | null,
     labsBrowser: FileBrowser | null,
     themes: IThemeManager | null
@@ -127,7 +130,14 @@ const plugin: JupyterFrontEndPlugin<void> = {
     panel.addWidget(new TimelineView(sessions, actions, trans));
     if (browsers) {
       const { contents } = app.serviceManager;
-      const files = createFilesView(browsers, contents, drive, sessions, trans);
+      const files = createFilesView(
+        browsers,
+        contents,
+        drive,
+        sessions,
+        actions,
+        trans
+      );
       panel.addWidget(files);
       addFileCommands(app, files, drive, trans);
       if (labsBrowser) {
@@ -138,8 +148,15 @@ const plugin: JupyterFrontEndPlugin<void> = {
     panel.addWidget(
       new VariablesView(sessions, name => void tables.open(name), trans)
     );
-    (panel.content as AccordionPanel).setRelativeSizes([5, 3, 3]);
+    const sections = panel.content as AccordionPanel;
+    sections.setRelativeSizes([5, 3, 3]);
     app.shell.add(panel, 'right', { rank: 700, type: 'Timeline' });
+    if (restorer) {
+      restorer.add(panel, PANEL); // where it was, and open if it was, after the page was loaded anew
+      keepSizes(sections, app);
+    }
+
+    keepToastsOff(panel);
 
     // Buttons name their notebook: the one that is pressed need not be that of the active notebook.
     const notebook = (args: ReadonlyPartialJSONObject) =>
@@ -165,10 +182,15 @@ const plugin: JupyterFrontEndPlugin<void> = {
       execute: args => actions.redo(notebook(args))
     });
     app.commands.addCommand(CommandIDs.trust, {
+      // A button says how it is; what is in a list, what it does.
       label: args =>
-        isTrusted(args)
-          ? trans.__('Outputs Are Trusted')
-          : trans.__('Outputs Are Sealed'),
+        args.notebook
+          ? isTrusted(args)
+            ? trans.__('Outputs Are Trusted')
+            : trans.__('Outputs Are Sealed')
+          : isTrusted(args)
+            ? trans.__('Seal Outputs Again')
+            : trans.__('Trust Outputs…'),
       caption: args =>
         isTrusted(args)
           ? trans.__('Scripts in outputs run as you. Click to seal them again.')
@@ -176,7 +198,6 @@ const plugin: JupyterFrontEndPlugin<void> = {
               'Outputs run no scripts in this page and load nothing. Click to trust them.'
             ),
       icon: args => (isTrusted(args) ? trustedIcon : sealedIcon),
-      isToggled: isTrusted,
       isVisible: args => connection(args)?.stranger === null,
       execute: args => actions.toggleTrust(notebook(args))
     });
@@ -244,5 +265,30 @@ const plugin: JupyterFrontEndPlugin<void> = {
     followFrameHeights();
   }
 };
+
+/** Notifications come up in the lower right corner of the page: beside the panel, if that is there. */
+function keepToastsOff(panel: SidePanel): void {
+  const { body } = document;
+  const follow = new ResizeObserver(() => {
+    const { left, width } = panel.node.getBoundingClientRect();
+    const isThere = width > 0 && left > innerWidth / 2;
+    const taken = isThere ? `${innerWidth - left}px` : '0px';
+    body.style.setProperty('--jp-wasm-kernel-taken', taken);
+  });
+  follow.observe(panel.node);
+  follow.observe(body);
+  panel.disposed.connect(() => follow.disconnect());
+}
+
+/** Lab restores the sizes of sections before the panel has a height, so they are lost: set them once more. */
+function keepSizes(sections: AccordionPanel, app: JupyterFrontEnd): void {
+  const set = sections.setRelativeSizes.bind(sections);
+  let sizes = sections.relativeSizes();
+  sections.setRelativeSizes = (restored, update) => {
+    sizes = restored;
+    set(restored, update);
+  };
+  void app.restored.then(() => set(sizes));
+}
 
 export default [drivePlugin, plugin];

@@ -8,6 +8,9 @@ import { Connection } from './connection';
 /** The name by which our kernel says what it is. */
 const IMPLEMENTATION = 'wasm_kernel';
 
+/** Whether a kernel is ours, was ours and has ended, is starting, or is something else. */
+export type Standing = 'ours' | 'ended' | 'starting' | 'other';
+
 /** Which notebooks have our kernel, and the connection to each. */
 export class Sessions {
   constructor(
@@ -54,6 +57,31 @@ export class Sessions {
     return null;
   }
 
+  /** How things stand with the active notebook's kernel. */
+  get standing(): Standing {
+    const panel = this.notebook;
+    if (!panel) {
+      return 'other';
+    }
+    if (this.connection(panel)) {
+      return 'ours';
+    }
+    if (this.asking.has(panel)) {
+      return 'starting';
+    }
+    const isGone =
+      !panel.sessionContext.session?.kernel || this.died.has(panel);
+    return isGone && this.folders.has(panel) ? 'ended' : 'other';
+  }
+
+  /** The session whose files are those of the active notebook, also when its kernel has ended; empty if there is none. */
+  get folder(): string {
+    const panel = this.notebook;
+    const session = this.connection(panel)?.state?.session;
+    const isKept = panel && this.standing !== 'other';
+    return session ?? (isKept ? (this.folders.get(panel) ?? '') : '');
+  }
+
   private follow(panel: NotebookPanel): void {
     const context = panel.sessionContext;
     const connect = () => void this.connect(panel, context);
@@ -69,6 +97,10 @@ export class Sessions {
     const statusChanged = (_: ISessionContext, status: Kernel.Status) => {
       if (status === 'restarting' || status === 'autorestarting') {
         this.disconnect(panel); // its comms are gone with it
+      } else if (status === 'dead') {
+        this.disconnect(panel);
+        this.died.add(panel);
+        this._changed.emit();
       } else if (status === 'idle') {
         connect();
       }
@@ -93,6 +125,7 @@ export class Sessions {
     const kernel = context.session?.kernel;
     if (!kernel) {
       this.disconnect(panel); // it was shut down
+      this._changed.emit();
       return;
     }
     const isKnown =
@@ -103,14 +136,28 @@ export class Sessions {
     }
     this.disconnect(panel);
     this.kernels.set(panel, kernel.id);
-    const info = await kernel.info;
+    this.died.delete(panel);
+    this.asking.add(panel);
+    this._changed.emit();
+    const info = await kernel.info.catch(() => null); // it has ended before it said anything
     const isCurrent =
       context.session?.kernel === kernel &&
       this.kernels.get(panel) === kernel.id;
-    const isOurs = info.implementation === IMPLEMENTATION && isCurrent;
+    if (isCurrent) {
+      this.asking.delete(panel);
+    }
+    const isOurs = info?.implementation === IMPLEMENTATION && isCurrent;
+    if (isCurrent && !isOurs) {
+      this.folders.delete(panel);
+    }
     if (isOurs && kernel.handleComms && !this.connections.has(panel)) {
       const connection = new Connection(kernel, this.trans);
-      connection.changed.connect(() => this._changed.emit());
+      connection.changed.connect(() => {
+        if (connection.state) {
+          this.folders.set(panel, connection.state.session);
+        }
+        this._changed.emit();
+      });
       this.connections.set(panel, connection);
       this._connected.emit(panel);
     }
@@ -124,11 +171,17 @@ export class Sessions {
     this.connections.get(panel)?.dispose();
     this.connections.delete(panel);
     this.kernels.delete(panel);
+    this.asking.delete(panel);
     this._changed.emit();
   }
 
   private readonly connections = new Map<NotebookPanel, Connection>();
   private readonly kernels = new Map<NotebookPanel, string>();
+  /** Whose kernels have not said yet which they are, and whose have died. */
+  private readonly asking = new Set<NotebookPanel>();
+  private readonly died = new WeakSet<NotebookPanel>();
+  /** The session that each notebook had last. */
+  private readonly folders = new WeakMap<NotebookPanel, string>();
   private readonly _changed = new Signal<this, void>(this);
   private readonly _connected = new Signal<this, NotebookPanel>(this);
 }

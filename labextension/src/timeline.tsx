@@ -37,16 +37,7 @@ export class TimelineView extends ReactWidget {
 
   protected render(): JSX.Element {
     return (
-      <UseSignal signal={this.sessions.changed}>
-        {() => (
-          <>
-            <div className="jp-WasmKernel-told" role="status">
-              {this.told}
-            </div>
-            {this.view()}
-          </>
-        )}
-      </UseSignal>
+      <UseSignal signal={this.sessions.changed}>{() => this.view()}</UseSignal>
     );
   }
 
@@ -56,8 +47,13 @@ export class TimelineView extends ReactWidget {
     const rows = connection?.state?.rows ?? [];
     const move =
       connection === this.shown ? moveBetween(this.rows, rows) : null;
+    const now = keysOf(rows)[rows.findIndex(row => row.state === 'now')];
+    if (connection !== this.shown || now !== this.now) {
+      this.told = { where: '', files: '' }; // a cell has run, or it is another notebook
+    }
     this.shown = connection;
     this.rows = rows;
+    this.now = now;
     if (!move) {
       return;
     }
@@ -66,33 +62,31 @@ export class TimelineView extends ReactWidget {
     const where = number
       ? trans.__('Now at cell [%1].', number)
       : trans.__('Now at %1.', readable(label) || trans.__('Start'));
-    this.told = where;
     this.moves += 1;
-    if (move.files.length > 0) {
-      const files = move.files.slice(0, MOST_TOLD).map(readable).join(', ');
-      const more = move.files.length > MOST_TOLD ? ', …' : '';
-      this.told = `${where} ${trans.__('Files that changed with it: %1', files + more)}`;
-      Notification.info(this.told, { autoClose: 6000 });
+    const files = move.files.slice(0, MOST_TOLD).map(readable).join(', ');
+    const more = move.files.length > MOST_TOLD ? ', …' : '';
+    this.told = {
+      where,
+      files: files && trans.__('Files that changed with it: %1', files + more)
+    };
+    if (files && !this.isVisible) {
+      const message = `${where} ${this.told.files}`;
+      Notification.info(message, { autoClose: 6000 });
     }
   }
 
-  private told = '';
+  private told = { where: '', files: '' };
   private moves = 0;
   private shown: Connection | null = null;
   private rows: Row[] = [];
+  private now: string | undefined;
 
   private view(): JSX.Element {
     const { trans, actions } = this;
     const connection = this.sessions.connection();
     const state = connection?.state;
     if (!connection) {
-      return (
-        <p className="jp-WasmKernel-hint">
-          {trans.__(
-            'For notebooks with the kernel "Python (WebAssembly sandbox)": every cell that ran, and the way back to it.'
-          )}
-        </p>
-      );
+      return <p className="jp-WasmKernel-hint">{this.whyEmpty()}</p>;
     }
     if (connection.stranger) {
       return (
@@ -101,10 +95,15 @@ export class TimelineView extends ReactWidget {
         </p>
       );
     }
-    if (!state || state.rows.length === 0) {
+    if (!state) {
+      return (
+        <p className="jp-WasmKernel-hint">{trans.__('It is being opened …')}</p>
+      );
+    }
+    if (state.rows.length === 0) {
       return (
         <p className="jp-WasmKernel-hint">
-          {state?.kept === 0
+          {state.kept === 0
             ? trans.__(
                 'Checkpoints are switched off (WasmKernel.checkpoint), so there is no way back to cells that ran.'
               )
@@ -116,25 +115,36 @@ export class TimelineView extends ReactWidget {
     }
     return (
       <>
-        <div
-          className="jp-WasmKernel-bar"
-          role="group"
-          aria-label={trans.__('Undo and redo')}
-        >
-          <Button
-            icon={undoIcon}
-            label={trans.__('Undo cell')}
-            text={trans.__('Undo')}
-            disabled={state.canUndo ? '' : trans.__('nothing is left to undo')}
-            run={() => actions.undo()}
-          />
-          <Button
-            icon={redoIcon}
-            label={trans.__('Redo cell')}
-            text={trans.__('Redo')}
-            disabled={state.canRedo ? '' : trans.__('nothing was undone')}
-            run={() => actions.redo()}
-          />
+        <div className="jp-WasmKernel-top">
+          <div
+            className="jp-WasmKernel-bar"
+            role="group"
+            aria-label={trans.__('Undo and redo')}
+          >
+            <Button
+              icon={undoIcon}
+              label={trans.__('Undo cell')}
+              text={trans.__('Undo')}
+              disabled={
+                state.canUndo ? '' : trans.__('nothing is left to undo')
+              }
+              run={() => actions.undo()}
+            />
+            <Button
+              icon={redoIcon}
+              label={trans.__('Redo cell')}
+              text={trans.__('Redo')}
+              disabled={state.canRedo ? '' : trans.__('nothing was undone')}
+              run={() => actions.redo()}
+            />
+          </div>
+          <div
+            className="jp-WasmKernel-told"
+            role="status"
+            data-seen={this.told.files !== ''}
+          >
+            {this.told.where} {this.told.files}
+          </div>
         </div>
         <Rows
           rows={merged(state.rows, connection.older.rows)}
@@ -147,6 +157,22 @@ export class TimelineView extends ReactWidget {
         />
       </>
     );
+  }
+
+  private whyEmpty(): string {
+    const { trans } = this;
+    switch (this.sessions.standing) {
+      case 'starting':
+        return trans.__('The kernel is starting …');
+      case 'ended':
+        return trans.__(
+          'The kernel is not running. Variables and files are kept: start it, and the notebook goes on where it was.'
+        );
+      default:
+        return trans.__(
+          'For notebooks with the kernel "Python (WebAssembly sandbox)": every cell that ran, and the way back to it.'
+        );
+    }
   }
 }
 

@@ -20,14 +20,18 @@ const LONG = 20_000;
 export class Uploads {
   constructor(
     private readonly drive: SandboxDrive,
-    private readonly trans: TranslationBundle
+    private readonly trans: TranslationBundle,
+    private readonly changeLimits: () => Promise<void>
   ) {}
 
   /** Send a file into a folder. It resolves however that ends: the person has been told. */
   send(file: File, folder: string): Promise<void> {
     const path = PathExt.join(folder.replace(`${DRIVE}:`, ''), file.name);
     clearTimeout(this.timer);
-    this.batch ??= new Batch(this.trans);
+    if (!this.batch) {
+      this.batch = new Batch(this.trans, this.changeLimits);
+      this.room = null; // limits may have changed
+    }
     const batch = this.batch;
     batch.files += 1;
     batch.bytes += file.size;
@@ -59,13 +63,18 @@ export class Uploads {
     if (batch.cancelled.signal.aborted) {
       return;
     }
-    const refused = await this.refusal(file, split(path).session);
+    const replaced = await this.sizeOf(path);
+    const look = () => this.refusal(file, split(path).session, replaced ?? 0);
+    let refused = await look();
+    if (refused && (await batch.mayTryAgain(refused))) {
+      this.room = null;
+      refused = await look();
+    }
     if (refused) {
       batch.fail(refused);
-      await batch.sayOnce(refused);
       return;
     }
-    const exists = await this.exists(path);
+    const exists = replaced !== null;
     if (exists && !(await batch.mayReplace(file.name))) {
       return;
     }
@@ -80,38 +89,51 @@ export class Uploads {
     batch.sent += file.size;
     batch.done.push(file.name);
     if (this.room) {
-      this.room.free -= file.size;
+      this.room.free += (replaced ?? 0) - file.size;
     }
     await this.drive.told('save', null, path);
   }
 
   /** Why a file cannot be sent; empty if it can. */
-  private async refusal(file: File, session: string): Promise<string> {
+  private async refusal(
+    file: File,
+    session: string,
+    replaced: number
+  ): Promise<string> {
+    const { trans } = this;
     if (!session) {
-      return this.trans.__('There is no session to upload into.');
+      return trans.__('There is no session to upload into.');
     }
     if (this.room?.session !== session || Date.now() - this.room.at > FRESH) {
       const found = await this.drive.routes.room(session);
       this.room = { ...found, session, at: Date.now() };
     }
-    const most = Math.min(this.room.free, this.room.maxFile);
-    return file.size <= most
+    const { free, maxFile } = this.room;
+    if (file.size > maxFile) {
+      return trans.__(
+        '%1 has %2; a file may have %3 at most. Raise the limit "file".',
+        file.name,
+        size(file.size),
+        size(maxFile)
+      );
+    }
+    return file.size <= free + replaced
       ? ''
-      : this.trans.__(
-          '%1 has %2; this session has room for %3. Delete files, or raise the limit with %session limits disk=…',
+      : trans.__(
+          '%1 has %2; this session has room for %3. Delete files, or raise the limit "disk".',
           file.name,
           size(file.size),
-          size(most)
+          size(free + replaced)
         );
   }
 
-  private async exists(path: string): Promise<boolean> {
+  /** How large the file is that is there; null if there is none. */
+  private async sizeOf(path: string): Promise<number | null> {
     try {
-      await this.drive.routes.about(path);
-      return true;
+      return (await this.drive.routes.about(path)).size;
     } catch (error) {
       if (isMissing(error)) {
-        return false;
+        return null;
       }
       throw error;
     }
@@ -125,7 +147,10 @@ export class Uploads {
 
 /** Uploads that follow each other without a pause, and the notification about them. */
 class Batch {
-  constructor(private readonly trans: TranslationBundle) {
+  constructor(
+    private readonly trans: TranslationBundle,
+    private readonly changeLimits: () => Promise<void>
+  ) {
     window.addEventListener('beforeunload', this.ask);
   }
 
@@ -182,17 +207,27 @@ class Batch {
     this.failed.push(why);
   }
 
-  /** Say what is wrong in a dialog, but only once for all files. */
-  async sayOnce(problem: string): Promise<void> {
+  /** Say in a dialog what is wrong, but only once for all files. Whether the person may have mended it. */
+  async mayTryAgain(problem: string): Promise<boolean> {
     if (this.said) {
-      return;
+      return false;
     }
     this.said = true;
-    await showDialog({
-      title: this.trans.__('It does not fit'),
+    const { trans } = this;
+    const answer = await showDialog({
+      title: trans.__('It does not fit'),
       body: problem,
-      buttons: [Dialog.okButton()]
+      buttons: [
+        Dialog.cancelButton({ label: trans.__('Close') }),
+        Dialog.okButton({ label: trans.__('Change Limits…') })
+      ],
+      defaultButton: 0
     });
+    if (answer.button.accept) {
+      this.said = false; // what is wrong afterwards was not said
+      await this.changeLimits();
+    }
+    return answer.button.accept;
   }
 
   /** Whether a file may be replaced: as the person says, for this one or for all that follow. */

@@ -71,7 +71,9 @@ function VariableTable(props: {
       <p className="jp-WasmKernel-hint">
         {variables
           ? trans.__('No variables yet.')
-          : trans.__('The variables of a notebook with this kernel are here.')}
+          : trans.__(
+              'The variables of a notebook with the kernel "Python (WebAssembly sandbox)" are here while it runs.'
+            )}
       </p>
     );
   }
@@ -95,7 +97,7 @@ function VariableTable(props: {
   const found = arranged(variables, values, text, column, down);
   return (
     <>
-      <div className="jp-WasmKernel-bar">
+      <div className="jp-WasmKernel-top jp-WasmKernel-bar">
         <input
           type="search"
           className="jp-WasmKernel-search"

@@ -115,3 +115,16 @@ export function undoneCells(
     cell => cell.number !== null && undone.has(key(cell.number, cell.code))
   );
 }
+
+/** Which cells ran after a row's moment, as far as the rows tell. */
+export function laterCells(
+  rows: Row[],
+  id: string,
+  cells: { number: number | null; code: string }[]
+): boolean[] {
+  const at = rows.findIndex(row => row.id === id);
+  const seen = rows.map((row, index): Row => {
+    return { ...row, state: index < at ? 'undone' : 'past' };
+  });
+  return undoneCells(seen, cells);
+}

@@ -5,6 +5,7 @@ import {
   firstLine,
   isCut,
   isEmpty,
+  laterCells,
   signs,
   size,
   undoneCells,
@@ -101,4 +102,24 @@ test('a cell was undone if only undone rows have its number and code', () => {
     { number: null, code: 'y = 3' }
   ];
   expect(undoneCells(rows, cells)).toEqual([false, true, true, false, false]);
+});
+
+test('a cell ran later than a row if only rows above that have its number and code', () => {
+  const rows = [
+    row(4, 'z', 'now'),
+    row(3, 'y = 3', 'undone'),
+    row(2, 'x = 2', 'past'),
+    row(1, 'x = 1', 'past')
+  ];
+  const cells = [
+    { number: 1, code: 'x = 1' },
+    { number: 2, code: 'x = 2' },
+    { number: 3, code: 'y = 3' },
+    { number: 4, code: 'z' },
+    { number: 9, code: 'of another day' },
+    { number: null, code: 'z' }
+  ];
+  const later = laterCells(rows, rows[2].id, cells);
+  expect(later).toEqual([false, false, true, true, false, false]);
+  expect(laterCells(rows, rows[0].id, cells)).not.toContain(true);
 });

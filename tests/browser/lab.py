@@ -24,6 +24,7 @@ from typing import Any
 import nbformat
 from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
 
+TREE = Path(__file__).parents[2]
 PATIENCE = 60.0  # seconds; the machine may be busy with something else
 UNSEALED = "unsealed"  # the name of a kernel
 LIGHT, DARK, HIGH_CONTRAST = "JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast"
@@ -82,9 +83,13 @@ def running_lab(
         path.mkdir(parents=True, exist_ok=True)
     write_settings(settings, disturb=disturb)
     # As an installation enables it; in a clone that was installed before it existed, nothing does.
-    shutil.copytree(
-        Path(__file__).parents[2] / "jupyter-config", folder / "config" / "jupyter_server_config.d", dirs_exist_ok=True
-    )
+    shutil.copytree(TREE / "jupyter-config", folder / "config" / "jupyter_server_config.d", dirs_exist_ok=True)
+    # The extension of this tree, whichever the installation has.
+    extensions = folder / "extensions"
+    extensions.mkdir(exist_ok=True)
+    ours = extensions / "wasm-kernel"
+    ours.unlink(missing_ok=True)
+    ours.symlink_to(TREE / "wasm_kernel" / "labextension")
     env = {name: value for name, value in os.environ.items() if not name.startswith(("JPY_", "JUPYTER"))}
     env |= {
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
@@ -103,6 +108,7 @@ def running_lab(
         "ServerApp.port_retries": 500,  # a port that is taken leads to another; the server writes down which
         "ServerApp.log_level": "INFO",
         "IdentityProvider.token": token,
+        "LabServerApp.extra_labextensions_path": extensions,
         f"{'JupyterNotebookApp' if app == 'notebook' else 'LabApp'}.expose_app_in_browser": True,
         **{f"ServerApp.{name}": value for name, value in extra.items()},
     }

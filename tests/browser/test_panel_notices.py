@@ -39,6 +39,14 @@ def toast(page: Page, text: str) -> Locator:
     return page.locator(".Toastify__toast").filter(has_text=text)
 
 
+def _left(part: Locator) -> float:
+    return float(part.evaluate("p => p.getBoundingClientRect().left"))
+
+
+def _right(part: Locator) -> float:
+    return float(part.evaluate("p => p.getBoundingClientRect().right"))
+
+
 def kernel_process(book: Notebook) -> psutil.Process:
     """The process whose arguments name the kernel's connection file."""
     kernel = book.kernel_id
@@ -98,6 +106,7 @@ def test_after_a_restart_of_the_server_and_after_a_kill(context: BrowserContext,
         expect(panel.rows("now")).to_contain_text("a.txt")
         expect(panel.rows()).to_have_count(3)
         assert "x" in panel.variables()
+        assert _right(toast(page, "tomorrow.ipynb continues from")) <= _left(page.locator(".jp-WasmKernel"))
         both_themes(book, shots, "notice-continued")
         assert book.text(book.run("print(x + 1)")).strip() == "42", "the cell does not say it again"
 

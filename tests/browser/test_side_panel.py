@@ -24,8 +24,56 @@ def test_a_fork_opens_beside_it_in_a_session_of_its_own(opened: Opened) -> None:
     fork = Notebook(book.lab, book.page, book.shots, book.name.replace(".ipynb", "-fork.ipynb"))
     fork.wait_for_kernel()
     expect(panel.rows()).to_have_count(1)
+    expect(panel.rows()).to_contain_text("forked from cell [1]")
     assert fork.folder != book.folder
+    prompts = fork.panel.filter(has_text="x = 1").last.locator(".jp-CodeCell .jp-InputPrompt")
+    expect(prompts).to_have_text(["[1]:", "[ ]:", "[ ]:"])  # the second cell did not run there
     fork.close()
+
+
+def test_it_is_as_it_was_after_the_page_was_loaded_anew(opened: Opened) -> None:
+    book, panel = opened("x = 1")
+    sizes = """() => [...jupyterapp.shell.widgets('right')].find(w => w.id === 'wasm-kernel-panel')
+        .content.relativeSizes().map(size => size.toFixed(1)).join()"""
+    wanted = "0.6,0.2,0.2"
+    book.page.evaluate(
+        f"""() => {{
+            const panel = [...jupyterapp.shell.widgets('right')].find(w => w.id === 'wasm-kernel-panel');
+            panel.content.setRelativeSizes([{wanted}]);
+            jupyterapp.shell.collapseRight();
+            jupyterapp.shell.activateById(panel.id);
+        }}"""
+    )
+    assert eventually(lambda: '"sizes": [0.6' in book._layout())
+    book.reload()
+    expect(panel.row("x = 1")).to_be_visible()
+    assert eventually(lambda: book.page.evaluate(sizes) == wanted)
+
+
+def test_what_is_there_when_the_kernel_has_ended(opened: Opened) -> None:
+    book, panel = opened("open('a.txt', 'w').write('one')")
+    expect(entry(book, "a.txt")).to_be_visible()
+    context = "jupyterapp.shell.currentWidget.sessionContext"
+    book.page.evaluate(f"() => {context}.shutdown().then(() => null)")
+    hint = book.page.locator(".jp-WasmKernel-hint").first
+    expect(hint).to_contain_text("The kernel is not running. Variables and files are kept")
+    expect(entry(book, "a.txt")).to_be_visible()
+    book.page.evaluate(f"() => {context}.changeKernel({{name: 'python3'}}).then(() => null)")
+    expect(hint).to_contain_text("For notebooks with the kernel")
+    expect(entry(book, "a.txt")).to_have_count(0)
+    book.page.evaluate(f"() => {context}.changeKernel({{name: 'wasm'}}).then(() => null)")
+    expect(panel.row("a.txt")).to_be_visible()
+    expect(entry(book, "a.txt")).to_be_visible()
+
+
+def test_files_that_an_undo_changes_are_told_beside_it(opened: Opened) -> None:
+    book, panel = opened("open('a.txt', 'w').write('one')")
+    told = book.page.locator(".jp-WasmKernel-told")
+    panel.press("Undo cell")
+    expect(told).to_have_text("Now at Start. Files that changed with it: a.txt")
+    expect(told).to_have_attribute("data-seen", "true")
+    book.run("x = 1")
+    expect(told).to_have_text(" ")
 
 
 def test_a_file_that_a_person_uploaded_is_asked_about(opened: Opened) -> None:
@@ -186,10 +234,22 @@ def test_an_upload_that_does_not_fit_is_not_sent(opened: Opened, tmp_path: Path)
     book.run("%session limits disk=1M file=1M")
     file = tmp_path / "too-large.bin"
     file.write_bytes(bytes(2 << 20))
+    dialog = book.page.locator(".jp-Dialog")
     upload(book.page, file)
-    expect(book.page.locator(".jp-Dialog").first).to_contain_text("has room for")
+    expect(dialog).to_contain_text("a file may have 1.0 MB at most")
     book.page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
     assert not (book.folder / "too-large.bin").exists()
+
+    book.page.wait_for_timeout(600)  # sooner it would count as one upload with the other
+    book.run("%session limits disk=1M file=10M")
+    upload(book.page, file)
+    expect(dialog).to_contain_text("has room for")
+    dialog.get_by_role("button", name="Change Limits…").click()
+    dialog.get_by_label("disk", exact=True).fill("10M")
+    book.confirm()
+    expect(entry(book, "too-large.bin")).to_be_visible()
+    expect(book.page.locator(".jp-WasmKernel-usageButton")).to_contain_text("Disk 2.0 MB / 10.0 MB")
 
 
 def test_a_file_is_dragged_from_labs_browser_into_the_sandbox(opened: Opened) -> None:

@@ -100,8 +100,10 @@ def test_a_request() -> None:
         (["int", 0, "-12"], "-12"),
         (["int", 0, "6c8dba9a"], "int"),  # of a very large one there is a hash
         (["int", 0, "1" * 40], "1" * 40 + "…"),
-        (["DataFrame", 300_000, "1 (5000, 60) 2"], "DataFrame of 300,000 values"),
-        (["ndarray", 1, "1 (1,) 2"], "ndarray of 1 value"),
+        (["DataFrame", 300_000, "1 (5000, 60) 2"], "DataFrame, 5,000 × 60"),
+        (["ndarray", 1, "1 (1,) 2"], "ndarray, 1"),
+        (["ndarray", 2, "1 ((2)) 2"], "ndarray, 2"),
+        (["ndarray", 300_000, "a guest's own words"], "ndarray of 300,000 values"),
         (["list", 3000, "1 3000 2"], "list of 3,000"),
         (["Model", 0, "1"], "Model"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from wasm_kernel.sessions.timeline import Timeline
 
 _SCALARS = ("int", "float", "bool", "complex", "NoneType")  # a glance at these shows their value
 _TABLES = ("ndarray", "matrix", "recarray", "DataFrame", "Series")  # whose size is how many values they have
+_SHAPE, _COUNT = re.compile(r"\((\d{1,20}, ?)*\d{0,20}\)"), re.compile(r"\d+")  # within the fingerprint of one of these
 _CUT = 40  # characters of a value that a glance shows
 _MOST_COMPARED = 200
 _BOUNDED = ("memory", "output", "display", "open")  # by what there is; others end only where numbers do
@@ -125,4 +127,7 @@ def _short(variables: Variables, name: str) -> str:
     kind, size = shown["type"], shown["size"]
     if not size:
         return str(kind)
+    shape = _SHAPE.search(variables[name][2]) if kind in _TABLES else None
+    if shape:
+        return f"{kind}, {' × '.join(f'{int(count):,}' for count in _COUNT.findall(shape[0]))}"
     return f"{kind} of {counted(size, 'value')}" if kind in _TABLES else f"{kind} of {size:,}"

@@ -13,7 +13,7 @@ from wasm_kernel.host.disk.locks import lock_session
 from wasm_kernel.host.files.saved_tree import lay_out
 from wasm_kernel.host.store.chunks import ChunkStore, Transaction
 from wasm_kernel.model.records import check_session_id
-from wasm_kernel.model.snapshots import Manifest, parse_manifest
+from wasm_kernel.model.snapshots import Manifest, Snapshot, parse_manifest
 from wasm_kernel.sessions import catalog
 from wasm_kernel.sessions.inventory import existing_root
 from wasm_kernel.sessions.log import SandboxLogger
@@ -85,7 +85,7 @@ def new_session(
         session_id=session_id,
         trigger="user",
         parent="",
-        label=f"forked from {manifest.snapshot.session_id[:8]}",
+        label=_label(manifest.snapshot),
         created_at=datetime.now(UTC),
         stored_bytes=0,
         metadata={"forked_from": manifest.snapshot.snapshot_id, "reseed": True},
@@ -104,3 +104,10 @@ def new_session(
         lock.release()
     logger.info("session.forked", session_id=session_id, snapshot_id=manifest.snapshot.snapshot_id)
     return session_id
+
+
+def _label(origin: Snapshot) -> str:
+    """What a timeline calls the beginning of a fork."""
+    number = origin.metadata.get("number")
+    is_cell = type(number) is int and number > 0
+    return f"forked from cell [{number}]" if is_cell else f"forked from {origin.session_id[:8]}"

@@ -24,7 +24,7 @@ SMALL_PUSH_MB = 1.1  # after a cell that changes little
 OBJECTS = 6  # of a session in the store
 PUSH = {"PUT": 2, "LIST": 5, "HEAD": 3, "GET": 3, "DELETE": 1}  # requests
 BEAT = {"PUT": 1, "LIST": 1, "HEAD": 1, "GET": 1}  # of an open session, every minute
-OPENING = {"PUT": 3, "LIST": 5, "HEAD": 4, "GET": 9}  # taking the lease and pulling
+OPENING = {"PUT": 3, "LIST": 5, "HEAD": 4, "GET": 9, "DELETE": 4}  # taking the lease and pulling
 DELETING = {"PUT": 3, "LIST": 5, "HEAD": 3, "GET": 3, "DELETE": 8}
 JUDGING_SECONDS = 50e-6  # a session of a listing, on one core
 

@@ -405,6 +405,11 @@ def test_a_cluster_without_workers_or_none_at_all_says_so_and_one_that_goes_away
     assert result.error is not None and result.error.name == "BrokenProcessPool"
     assert "cannot be reached any more" in result.error.value and "127.0.0.1" not in result.error.value
     assert guest.ok("print(kept)") == "1\n"
+    with pytest.raises(ClusterError, match="cannot be reached any more.* connects anew"):
+        guest.cluster.members()
+    until(lambda: guest.cluster.connection.client.status == "closed")
+    with pytest.raises(ClusterError, match="cannot be reached any more. `%session cluster tcp"):
+        guest.cluster.members()
     guest.cluster.close()
     guest.sandbox.workers_elsewhere = None
     assert guest.ok("with ProcessPoolExecutor() as pool: print(*pool.map(abs, [-1, -2]))") == "1 2\n"

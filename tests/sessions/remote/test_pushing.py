@@ -234,6 +234,27 @@ def test_a_holder_that_is_gone_loses_its_lease(
     assert acquire(objects, session_id).token == 2
 
 
+def test_leases_that_are_over_do_not_pile_up(objects: Objects) -> None:
+    first = acquire(objects, "s")
+    for _ in range(5):
+        first.beat()  # too late, and so left over
+        acquire(objects, "s", take_over=True).give_back()
+    kept = [name.rpartition("/")[2] for name in objects.names("sessions/s/leases/")]
+    assert kept == ["000000000006", "000000000006.beat", "000000000006.over"]
+    with pytest.raises(LeaseLost):
+        first.check()
+
+
+def test_a_lease_that_goes_while_it_is_looked_at_is_nobodys(objects: Objects) -> None:
+    acquire(objects, "s")
+    before = holder(objects, "s")
+    assert before is not None
+    acquire(objects, "s", take_over=True)
+    assert not leases.is_held(objects, "s", before)
+    with pytest.raises(SessionElsewhere, match="is open at"):
+        acquire(objects, "s")
+
+
 def test_only_one_of_two_that_come_at_once_gets_it(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
     first = acquire(objects, "s")
     first.give_back()

@@ -219,7 +219,7 @@ def test_of_a_deletion_and_an_opening_at_once_one_gives_way(
     assert remote_sessions(objects) == [session_id], "nothing was deleted, and there is no mark"
 
 
-@pytest.mark.parametrize("after", (0, 2, 4))
+@pytest.mark.parametrize("after", (0, 1, 3))
 def test_a_deletion_that_is_killed_is_finished_by_the_next_prune(
     objects: Any, nodes: Nodes, after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,11 +107,18 @@ class Connection:
         return found
 
     async def members(self) -> list[Member]:
-        """Its workers, and what each has. On the connection's thread."""
+        """Its workers, and what each has; `ClusterError` if it cannot be asked. On the connection's thread."""
         from wasm_kernel.host.cluster import tasks
 
-        info = await self.workers()
-        answers: Mapping[str, Any] = await self.client.run(tasks.identify, on_error="return") if info else {}
+        try:
+            info = await self.workers()
+            answers: Mapping[str, Any] = await self.client.run(tasks.identify, on_error="return") if info else {}
+        except Exception as e:  # noqa: BLE001 - Dask raises AttributeError, too, once it has given up
+            why = "" if isinstance(e, AttributeError) else f": {_reason(e)}"
+            raise ClusterError(
+                f"the cluster at {self.address} cannot be reached any more{why}. `%session cluster {self.address}` "
+                "connects anew, `%session cluster off` goes back to this machine"
+            ) from None
         found = []
         for address, threads in info.items():
             answer = answers.get(address)

@@ -1,6 +1,6 @@
 """Sessions in an object store: pushed from here, gone on with elsewhere. Local disk is the cache.
 
-    sessions/<id>/leases/<token>          who may push; the highest token has the right
+    sessions/<id>/leases/<token>          who may push; the highest token has the right, and deletes the others
     sessions/<id>/leases/<token>.beat     written now and then by who has it
     sessions/<id>/leases/<token>.over     written when it is given back
     sessions/<id>/states/<token>-<n>      a whole state: manifest of a snapshot, metadata, names of packs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import platform
 import threading
@@ -82,7 +83,14 @@ class Lease:
 
 def holder(objects: Objects, session_id: str) -> Holder | None:
     """Who had the session last; None: nobody yet."""
-    names = objects.names(f"sessions/{session_id}/leases/")
+    return _holder(objects, session_id, _names(objects, session_id))
+
+
+def _names(objects: Objects, session_id: str) -> list[str]:
+    return objects.names(f"sessions/{session_id}/leases/")
+
+
+def _holder(objects: Objects, session_id: str, names: list[str]) -> Holder | None:
     tokens = [int(last) for name in names if _is_token(last := name.rpartition("/")[2])]
     deleted = mark_of(session_id) in names
     if not tokens and not deleted:
@@ -119,12 +127,15 @@ def acquire(objects: Objects, session_id: str, *, take_over: bool = False, node:
     if not objects.create(_name(session_id, token), me(node)):
         raise SessionElsewhere(f"session {session_id} was just opened elsewhere; try again")
     # Whoever deletes it makes a mark, then looks for leases; so one of us two sees the other.
-    after = holder(objects, session_id)
+    names = _names(objects, session_id)
+    after = _holder(objects, session_id, names)
     if after is not None and after.deleted:
         objects.delete([_name(session_id, token)])
         raise _gone(objects, session_id, after)
     lease = Lease(objects, session_id, token)
     lease.beat()
+    with contextlib.suppress(RemoteError):  # the next one does it
+        objects.delete(name for name in names if _token_of(name) < token)
     return lease
 
 
@@ -164,7 +175,10 @@ def _is_stale(objects: Objects, session_id: str, token: int) -> bool:
     try:
         last = objects.modified(f"{name}.beat")
     except KeyError:
-        last = objects.modified(name)
+        try:
+            last = objects.modified(name)
+        except KeyError:  # somebody has just taken over, and deleted it
+            return True
     return is_silent(last, store_time(objects, f"sessions/{session_id}/leases/"))
 
 
@@ -181,6 +195,12 @@ def store_time(objects: Objects, prefix: str) -> float:
         return objects.modified(probe)
     finally:
         objects.delete([probe])
+
+
+def _token_of(name: str) -> float:
+    """Of which lease an object is; infinity: of none."""
+    first = name.rpartition("/")[2].partition(".")[0]
+    return int(first) if _is_token(first) else math.inf
 
 
 def _is_token(text: str) -> bool:

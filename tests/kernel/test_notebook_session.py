@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from wasm_kernel.model.snapshots import Snapshot
 from wasm_kernel.sessions.log import SandboxLogger
 
 
-def told(folder: Path, *, ran: range, restored: int) -> str:
+def told(folder: Path, *, ran: Iterable[int], restored: int) -> str:
     """After these cells ran unsaved and their kernel was killed, with a snapshot that has those up to a number."""
     history = History(folder / "history.sqlite")
     for number in ran:
@@ -36,9 +37,14 @@ def told(folder: Path, *, ran: range, restored: int) -> str:
         (range(3, 6), 3, "Everything before cell [4] is restored; what cells [4] to [5] did"),
         (range(3, 6), 2, "Everything before cell [3] is restored; what cells [3] to [5] did"),
         (range(3, 3), 2, "Continued from"),
+        (
+            (4, 5, 4),
+            3,
+            "Everything before cell [4] is restored; what cells [4] to [5] did",
+        ),  # two kernels, on a full disk
     ],
 )
-def test_cells_that_are_lost_are_named(tmp_path: Path, ran: range, restored: int, says: str) -> None:
+def test_cells_that_are_lost_are_named(tmp_path: Path, ran: Iterable[int], restored: int, says: str) -> None:
     assert says in told(tmp_path, ran=ran, restored=restored)
 
 

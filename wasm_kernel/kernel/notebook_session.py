@@ -161,6 +161,7 @@ class NotebookSession:
             when = f"{snapshot.created_at.astimezone():%Y-%m-%d %H:%M:%S} by the clock of that time"
         # Killed before it could note the snapshot, the cell that led to that counts as unsaved.
         lost = history.unsaved(after=snapshot.metadata.get("number"))
+        first, last = min(lost, default=0), max(lost, default=0)  # on a full disk also those of kernels before, again
         values = {"at": format_time(snapshot.created_at), "cells": lost}
         if not lost:
             text = f"Continued from {when}, with all variables."
@@ -171,9 +172,7 @@ class NotebookSession:
             told += "Everything before that cell is restored; what it did is lost."
         else:
             told = f"The kernel ended before its last cells were stored, {when}. "
-            told += (
-                f"Everything before cell [{lost[0]}] is restored; what cells [{lost[0]}] to [{lost[-1]}] did is lost."
-            )
+            told += f"Everything before cell [{first}] is restored; what cells [{first}] to [{last}] did is lost."
         self.announcements.add(Announcement("lost", told, "To start fresh: %session reset", values=values))
 
     def tell_of_checkpoint(self, error: BaseException | None) -> None:

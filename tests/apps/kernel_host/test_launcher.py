@@ -141,7 +141,7 @@ def test_a_launcher_whose_parent_is_gone_ends_its_kernel(host: Place, tmp_path: 
         [sys.executable, "-c", code], env=host.environ, stdout=subprocess.PIPE, stderr=log, text=True
     ) as requester:
         assert requester.stdout is not None
-        kind, launcher = requester.stdout.readline().split()
+        kind, launcher, _ = requester.stdout.readline().split()
         assert kind == "Popen"
         assert eventually(lambda: kernels(pid))
         requester.kill()

@@ -193,24 +193,31 @@ def test_exit_codes(host: Place, start: Start) -> None:
 
 
 REQUESTER = """
-import sys, time
+import os, sys, time
 from jupyter_client.manager import KernelManager
 manager = KernelManager(kernel_name="wasm")
 manager.start_kernel()
-print(type(manager.provisioner.process).__name__, manager.provisioner.process.pid, flush=True)
+worker = os.fork() if "fork" in sys.argv else 0  # it has all that its parent has open
+if worker or "fork" not in sys.argv:
+    print(type(manager.provisioner.process).__name__, manager.provisioner.process.pid, worker, flush=True)
 time.sleep(600)
 """
 
 
-def test_a_kernel_whose_requester_is_killed_closes_its_session(host: Place, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["alone", "fork"])
+def test_a_kernel_whose_requester_is_killed_closes_its_session(host: Place, tmp_path: Path, how: str) -> None:
     log = (tmp_path / "log").open("w")
-    command = [sys.executable, "-c", REQUESTER]
+    command = [sys.executable, "-c", REQUESTER, how]
     with subprocess.Popen(command, env=host.environ, stdout=subprocess.PIPE, stderr=log, text=True) as requester:
         assert requester.stdout is not None
-        kind, pid = requester.stdout.readline().split()
+        kind, pid, worker = requester.stdout.readline().split()
         assert kind == "HostedProcess"
         requester.kill()
-    assert eventually(lambda: ended(int(pid)))
+    try:
+        assert eventually(lambda: ended(int(pid)))
+    finally:
+        if int(worker):
+            os.kill(int(worker), signal.SIGKILL)
     assert "is gone; shutting down" in (tmp_path / "log").read_text()  # said where its requester would have said it
 
 

@@ -7,6 +7,7 @@ import ctypes
 import io
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -28,10 +29,14 @@ _OF_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}  # ignored by every Python
 
 
 class Requester(Starter):
-    """Whoever asked the host for this kernel. Its end of the connection closes when it is gone."""
+    """Whoever asked the host for this kernel. Its end of the connection closes when it is gone.
+
+    Unless a process that it forked has that, too, as a pool's workers have: so the process itself is looked at as well.
+    """
 
     def __init__(self, connection: socket.socket, kind: str) -> None:
         self._connection, self._kind = connection, kind
+        self._process = os.pidfd_open(protocol.peer(connection)[0])
         self.descriptor = connection.fileno()
         self.learns_ports = kind == protocol.NEW
 
@@ -48,7 +53,7 @@ class Requester(Starter):
         try:
             gone = self._connection.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK) == b""
         except BlockingIOError:
-            return False
+            gone = bool(select.select([self._process], [], [], 0)[0])
         except OSError:
             gone = True
         if gone and self._kind == protocol.PROCESS:

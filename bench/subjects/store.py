@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-import zstandard
-
 from bench.report import Section, megabytes, milliseconds, number
 from bench.rounds import Samples, interleave
 from bench.setting import Setting
@@ -72,12 +70,12 @@ class _Sqlite:
         self._database.execute("COMMIT")
 
     def put(self, snapshot: str, datas: Sequence[memoryview]) -> list[bytes]:
-        compressor = zstandard.ZstdCompressor(level=packs.LEVEL)
+        packer = packs.Packer()
         names = [packs.hash_of(data) for data in datas]
         with self._transaction():
             for name, data in zip(names, datas, strict=True):
                 if self._database.execute("SELECT 1 FROM chunk WHERE name = ?", (name,)).fetchone() is None:
-                    blob, codec = packs.compress(data, compressor)
+                    blob, codec = packer.pack(data)
                     self._database.execute("INSERT INTO chunk VALUES (?, ?, ?)", (name, codec, blob))
             self._database.execute("INSERT INTO manifest VALUES (?, ?)", (snapshot, b"".join(names)))
         return names
@@ -86,7 +84,7 @@ class _Sqlite:
         decompressor = packs.new_decompressor()
         for name, length in zip(names, lengths, strict=True):
             codec, blob = self._database.execute("SELECT codec, data FROM chunk WHERE name = ?", (name,)).fetchone()
-            data = packs.inflate(blob, length, decompressor) if codec == packs.ZSTD else blob
+            data = packs.unpack(blob, codec, length, decompressor)
             if packs.hash_of(data) != name:
                 raise RuntimeError("a chunk is damaged")
             memoryview(bytearray(length))[:] = data

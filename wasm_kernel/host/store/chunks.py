@@ -23,8 +23,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-import zstandard
-
 from wasm_kernel.errors import BadManifest, DamagedChunk, StoreBusy
 from wasm_kernel.host.durable import sync_folder
 from wasm_kernel.host.store import collect, manifests, packs
@@ -295,9 +293,10 @@ class Transaction:
         local = threading.local()
 
         def pack(view: memoryview) -> tuple[bytes | memoryview, int]:
-            if not hasattr(local, "compressor"):
-                local.compressor = zstandard.ZstdCompressor(level=packs.LEVEL)
-            return packs.compress(view, local.compressor)
+            if not hasattr(local, "packer"):
+                local.packer = packs.Packer()
+            packed: tuple[bytes | memoryview, int] = local.packer.pack(view)
+            return packed
 
         for some in _portions(list(fresh.items())):
             blobs = self._each(pack, [view for _, view in some], sum(len(view) for _, view in some))

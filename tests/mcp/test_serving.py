@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import json
+import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +17,7 @@ from pathlib import Path
 import httpx
 import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import BlobResourceContents
 
@@ -146,8 +148,8 @@ def test_what_cannot_be_served_is_said_at_once(token: bytes, expected: str, tmp_
 
 
 @pytest.fixture
-def http(tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """A server on the loopback address: where, and its token."""
+def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
+    """A server on the loopback address: its process, where it is, and its token."""
     port, file = free_port(), tmp_path / "token"
     command = [sys.executable, "-m", "wasm_kernel.apps.cli", "mcp", "--workspace-root", str(tmp_path / "root")]
     server = subprocess.Popen([*command, "--http", str(port), "--token-file", str(file)])
@@ -161,10 +163,16 @@ def http(tmp_path: Path) -> Iterator[tuple[str, str]]:
                 assert server.poll() is None and time.monotonic() < end
                 time.sleep(0.1)
         assert file.stat().st_mode & 0o777 == 0o600
-        yield f"http://127.0.0.1:{port}/mcp", file.read_text().strip()
+        yield server, f"http://127.0.0.1:{port}/mcp", file.read_text().strip()
     finally:
         server.terminate()
         assert server.wait(60) == 0, "a signal ends it once everything is saved"
+
+
+@pytest.fixture
+def http(served: tuple[subprocess.Popen[bytes], str, str]) -> tuple[str, str]:
+    """Where it is, and its token."""
+    return served[1:]
 
 
 @contextlib.asynccontextmanager
@@ -183,6 +191,50 @@ def test_a_whole_task_over_http(http: tuple[str, str]) -> None:
             await whole_task(agent)
 
     asyncio.run(main())
+
+
+def test_a_signal_ends_what_runs_and_all_is_saved(
+    served: tuple[subprocess.Popen[bytes], str, str], tmp_path: Path
+) -> None:
+    server, *where = served
+
+    async def main() -> None:
+        async with over_http(*where) as agent:
+            await agent.told("run_python", session="s", code="x = 1")
+            code = "open('runs', 'w').close()\nwhile True: pass"
+            call = asyncio.ensure_future(agent.call("run_python", session="s", code=code))
+            while "runs" not in await agent.told("list_files", session="s"):
+                await asyncio.sleep(0.05)
+            server.terminate()
+            assert await asyncio.to_thread(server.wait, 60) == 0
+            with contextlib.suppress(MCPError):
+                await call
+
+    asyncio.run(main())
+
+    async def later() -> None:
+        async with over_stdio(tmp_path / "root") as agent:
+            assert "\n1" in await agent.told("run_python", session="s", code="x")
+
+    asyncio.run(later())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_server_that_reads_from_stdin(number: signal.Signals, tmp_path: Path) -> None:
+    """As Ctrl-C does in a terminal, where nobody sends it a line."""
+    command = [sys.executable, "-m", "wasm_kernel.apps.cli", "mcp", "--workspace-root", str(tmp_path)]
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin is not None and server.stdout is not None
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode())
+        server.stdin.write(b"\n")
+        server.stdin.flush()
+        assert b"wasm-kernel" in server.stdout.readline()
+        server.send_signal(number)
+        try:
+            assert server.wait(60) == -number
+        finally:
+            server.kill()
 
 
 def test_over_http_only_who_has_the_token_from_this_machine(http: tuple[str, str]) -> None:

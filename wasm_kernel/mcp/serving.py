@@ -22,6 +22,7 @@ _INSTRUCTIONS = """Sealed Python sessions. Each has its own variables and files,
 nothing in it can reach this computer. Use one session name per task. Save a snapshot before something risky; after a
 mistake, undo. To try alternatives, fork, run each, compare, and go on in the better one."""
 _MOST_BODY = 32 << 20
+_LAST_SECONDS = 3  # that a run has, after a signal, to end by itself
 
 
 def server_of(sessions: AgentSessions) -> MCPServer[Any]:
@@ -34,11 +35,23 @@ def server_of(sessions: AgentSessions) -> MCPServer[Any]:
 
 
 async def serve_stdio(sessions: AgentSessions) -> None:
-    """Serve the program on stdin and stdout until it leaves; then everything is saved."""
+    """Serve the program on stdin and stdout until it leaves, or a signal comes; then everything is saved."""
+    signals: asyncio.Queue[int] = asyncio.Queue()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, signals.put_nowait, number)
+    serving, signalled = (
+        asyncio.ensure_future(server_of(sessions).run_stdio_async()),
+        asyncio.ensure_future(signals.get()),
+    )
     try:
-        await server_of(sessions).run_stdio_async()
+        await asyncio.wait({serving, signalled}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         await sessions.close()
+    if signalled.done():  # a thread waits for a line from stdin, and would hold up any other end
+        signal.signal(signalled.result(), signal.SIG_DFL)
+        signal.raise_signal(signalled.result())
+    signalled.cancel()
+    await serving
 
 
 async def serve_http(sessions: AgentSessions, listener: socket.socket, token: str) -> None:
@@ -47,7 +60,7 @@ async def serve_http(sessions: AgentSessions, listener: socket.socket, token: st
     allowed = [f"{host}:{port}" for host in ("127.0.0.1", "localhost")]
     security = TransportSecuritySettings(allowed_hosts=allowed, allowed_origins=[f"http://{host}" for host in allowed])
     app = server_of(sessions).streamable_http_app(transport_security=security, max_request_body_size=_MOST_BODY)
-    config = uvicorn.Config(TokenRequired(app, token), log_level="warning")
+    config = uvicorn.Config(TokenRequired(app, token), log_level="warning", timeout_graceful_shutdown=_LAST_SECONDS)
     # uvicorn raises the signal that ended it once more, and then everything is still to be saved
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: None)
     try:

@@ -33,14 +33,14 @@ run: image
 	$(BIN)/jupyter lab $(AS_ROOT) examples/tour.ipynb
 
 # The tests also need the variant that counts fuel and, where available, a browser and a hub's proxy. They often wait for
-# a kernel or a page: four workers keep two cores busy. What fails beside others runs once more, alone: if it passes then,
+# a kernel or a page: five workers keep two cores busy. What fails beside others runs once more, alone: if it passes then,
 # the machine was busy, and the test is to be mended; if not, it has failed.
 test: $(DEVELOPING) lint
 	@$(BIN)/wasm-kernel image build --metered
 	@$(BIN)/python -m tests.browser.chromium
 	@$(BIN)/python -m tests.hub.proxy
 	$(BIN)/python labextension/build.py test
-	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --durations 20 || { \
+	$(BIN)/python -m pytest --numprocesses 5 --dist loadfile --durations 20 || { \
 	  [ $$? = 1 ] && echo "Once more, alone:" && \
 	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures none --maxfail 5; }
 

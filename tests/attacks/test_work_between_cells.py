@@ -10,6 +10,7 @@ import json
 import math
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,15 +18,18 @@ import pytest
 from tests.attacks import guards
 from tests.attacks.harness import Attack, AttackTests, Family, Scene
 from wasm_kernel import ExecutionPolicy, InputRequest, SandboxResult, Stream
+from wasm_kernel.host.runtime.instance import Instance
 from wasm_kernel.kernel import open_comms
 from wasm_kernel.kernel.outputs import Outputs
 from wasm_kernel.model.budget import BackgroundBudget, Budget
 from wasm_kernel.sessions.sandboxes import ready_image
 
 _SECONDS, _GRACE = 0.2, 0.2  # what the background may use, as a cell might
+_USED = 1.0  # seconds in the guest: the last turn begins while something is left, and a busy machine ends it late
 _STREAM, _DISPLAY = 20_000, 50_000
 _NOTICES = 1500  # a sentence for each thing that was too much
-_MOMENT = 1.5
+_MOMENT = 1.2
+_PATIENCE = 60.0  # until a breach is seen
 _FUEL = 50_000_000
 
 
@@ -39,42 +43,56 @@ class _BackgroundScene(Scene):
         "display_max_bytes": _DISPLAY,
     }
 
+    def __init__(self, folder: Path, guarded: bool) -> None:
+        super().__init__(folder, guarded)
+        self._used, turn = 0.0, Instance.turn
+
+        def timed(instance: Instance, *args: Any) -> None:
+            began = time.monotonic()
+            try:
+                turn(instance, *args)
+            finally:
+                self._used += time.monotonic() - began
+
+        self.stack.enter_context(guards.patched((Instance, "turn", timed)))
+
     def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
-        self.events.clear()
         sandbox = self.sandbox._sandbox
         of_cells = sandbox.policy
         sandbox.change_policy(replace(of_cells, timeout_seconds=_SECONDS))
-        used = self._give_turns()
+        found = self._give_turns(_time_for(self, attack))
         sandbox.change_policy(of_cells)
-        sizes = {"stdout": 0, "stderr": 0, "shown": 0}
-        notices = 0
-        for event in self.events:
-            if isinstance(event, Stream):
-                sizes[event.name] += len(event.text.encode())
-                notices += event.text.count("[wasm-kernel: ")
-            else:
-                sizes["shown"] += _weight(event.prompt if isinstance(event, InputRequest) else event.__dict__)
-        most = {"stdout": _STREAM + _NOTICES, "stderr": _STREAM + _NOTICES, "shown": _DISPLAY + 5000}
-        found = [f"{size} bytes of {what}" for what, size in sizes.items() if size > most[what]]
-        if used > 2 * _SECONDS + _GRACE + 0.3:  # a turn may begin while something is left
-            found.append(f"{used:.1f} s in the guest")
-        if notices > 3:
-            found.append(f"{notices} notices")
         return found
 
-    def _give_turns(self) -> float:
-        """Seconds that the guest took."""
-        end, used = time.monotonic() + _MOMENT, 0.0
-        while time.monotonic() < end:
-            began = time.monotonic()
+    def _give_turns(self, seconds: float) -> list[str]:
+        """Turns for so long, or until there is a breach."""
+        self._used = 0.0
+        sizes, notices, found = {"stdout": 0, "stderr": 0, "shown": 0}, 0, list[str]()
+        most = {"stdout": _STREAM + _NOTICES, "stderr": _STREAM + _NOTICES, "shown": _DISPLAY + 5000}
+        end = time.monotonic() + seconds
+        while not found and time.monotonic() < end:
+            self.events.clear()
             self.sandbox._sandbox.ask({"op": "pump"}, on_event=self.events.append)
-            used += time.monotonic() - began
+            for event in self.events:
+                if isinstance(event, Stream):
+                    sizes[event.name] += len(event.text.encode())
+                    notices += event.text.count("[wasm-kernel: ")
+                else:
+                    sizes["shown"] += _weight(event.prompt if isinstance(event, InputRequest) else event.__dict__)
+            found += [f"{size} bytes of {what}" for what, size in sizes.items() if size > most[what]]
+            found += [f"{self._used:.1f} s in the guest"] * (self._used > _USED)
+            found += [f"{notices} notices"] * (notices > 3)
             time.sleep(0.003)
-        return used
+        return found
+
+
+def _time_for(scene: Scene, attack: Attack) -> float:
+    """How long turns are given, in seconds. Without the guard it ends with the breach, which is late on a busy machine."""
+    return _MOMENT if scene.guarded or attack.name == "harmless" else _PATIENCE
 
 
 def _weight(value: Any) -> int:
-    return len(json.dumps(value, default=str))
+    return len(json.dumps(value, default=lambda other: "x" * len(other) if isinstance(other, bytes) else str(other)))
 
 
 def _unlimited(policy: ExecutionPolicy) -> BackgroundBudget:
@@ -142,10 +160,10 @@ class _FuelScene(Scene):
     limits = {"fuel_budget": _FUEL, "timeout_seconds": None}
 
     def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
-        end = time.monotonic() + _MOMENT
-        while time.monotonic() < end:
+        end, pieces, done = time.monotonic() + _time_for(self, attack), 0, self.workspace / "done"
+        while pieces <= _PIECES and time.monotonic() < end:
             self.sandbox._sandbox.ask({"op": "pump"})
-        pieces = len((self.workspace / "done").read_bytes()) if (self.workspace / "done").exists() else 0
+            pieces = done.stat().st_size if done.exists() else 0
         return [f"{pieces} pieces of work were done"] if pieces > _PIECES else []
 
 
@@ -185,10 +203,14 @@ class _CommScene(Scene):
             self.stack.enter_context(guards.patched((open_comms, "MOST", 100)))
 
     def breaches(self, attack: Attack, result: SandboxResult) -> list[str]:
-        end = time.monotonic() + 0.4
-        while time.monotonic() < end:
+        end, found = time.monotonic() + _time_for(self, attack), list[str]()
+        while not found and time.monotonic() < end:
             self.sandbox._sandbox.ask({"op": "pump"}, on_event=self.events.append)
             time.sleep(0.05)
+            found = self._found()
+        return found
+
+    def _found(self) -> list[str]:
         sent: list[str] = []
         outputs = Outputs(lambda parent, kind, content, *rest: sent.append(kind), lambda seconds, work: None)
         outputs.trusted = True  # else only widgets of ipywidgets' own are opened at all

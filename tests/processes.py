@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import psutil
 
-GRACE = 10.0  # for those that are about to end
+GRACE = 30.0  # for those that are about to end
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -107,4 +107,4 @@ def _kill(pid: int) -> None:
         for each in [*process.children(recursive=True), process]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
-        process.wait(GRACE)
+        process.wait(60)

@@ -39,7 +39,7 @@ def check(pid: int, once: Callable[[int], None]) -> None:
     def is_as_before() -> bool:  # pools of threads differ by one or two, with the machine's load
         return process.num_fds() <= before[0] + 3 and process.num_threads() <= before[1] + 3
 
-    assert eventually(is_as_before, 10), (before, process.num_fds(), process.num_threads(), _opened(pid))
+    assert eventually(is_as_before), (before, process.num_fds(), process.num_threads(), _opened(pid))
 
 
 def _opened(pid: int) -> list[str]:

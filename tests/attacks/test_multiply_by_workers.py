@@ -30,7 +30,7 @@ from concurrent.futures import ProcessPoolExecutor
 def ask(event):
     try: return _host.call(wire.encode_event(event))
     except OSError as error: return error
-def together(name, count, seconds=3):
+def together(name, count, seconds=6):
     '''Leave a file when so many are here at the same time.'''
     open(f'/app/{name}-{os.getpid()}', 'w').close()
     end = time.monotonic() + seconds
@@ -161,7 +161,7 @@ class TestFloodWithResults(AttackTests):
             _attack("results that nobody fetches", """
 pool = ProcessPoolExecutor(3)
 for _ in range(30): pool.submit(bytes, 1 << 20)
-time.sleep(1.5)
+time.sleep(3)
 """),
         ],
         lambda: guards.patched((tasks.Results, "has_room", lambda self, size: True)),
@@ -209,7 +209,7 @@ class TestFillTheDiskTogether(AttackTests):
 def fill(n):
     with open(f'/app/{n}', 'wb', buffering=0) as file:
         file.write(b'x')
-        time.sleep(0.3)  # until all have asked how much they may write
+        together('asked', 3)  # how much they may write
         for _ in range(6):
             try: file.write(bytes(1 << 20))
             except OSError: break

@@ -76,7 +76,7 @@ def test_what_no_panel_has_shown_a_cell_says(book: Start) -> None:
     kernel = book()
     panel = Panel(kernel)
     panel.ask("look")
-    assert eventually(lambda: "Continued from" in kernel.ok("print(x)").said, within=20)
+    assert eventually(lambda: "Continued from" in kernel.ok("print(x)").said)
     later = Panel(kernel, "panel-2")
     later.ask("look")
     assert notices(later) == []

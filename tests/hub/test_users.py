@@ -128,7 +128,7 @@ def test_the_culler_stops_one_and_its_variables_come_back(hub: Hub, ann: Noteboo
     number = bob.start("import os, time\nwhile not os.path.exists('stop'):\n    print('.', end='')\n    time.sleep(1)")
     ann.save()
     ann.page.close()  # nobody looks any more; her kernel waits
-    culler = _culler(hub, timeout=6)
+    culler = _culler(hub, timeout=10)
     try:
         hub.wait_until_stopped("ann")
     finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.client import eventually
 from tests.sessions.conftest import Opened
 from tests.sessions.helpers import make_session, other_process, set_age
 from wasm_kernel import delete_session_workspace, prune_sessions
@@ -336,13 +336,13 @@ def test_two_installs_wait_for_each_other_and_one_can_be_cancelled(root: Path, q
         threads = [threading.Thread(target=work) for work in (give_up, wait)]
         for thread in threads:
             thread.start()
-        time.sleep(0.5)
+        assert eventually(lambda: said), "the other waits"
         cancel.set()
-        threads[0].join(10)
+        threads[0].join(60)
         assert caught[0].cause == "cancelled"
         assert threads[1].is_alive()
         process.kill()
-        threads[1].join(20)
+        threads[1].join(60)
     assert said[0].startswith("Waiting")
     assert set(own(root, session_id)) == {"wk-pear", "wk-core"}
 

@@ -68,7 +68,7 @@ class ServerKernel:
         self._ask(f"api/sessions/{self.session['id']}", method="DELETE")
 
     def run(self, code: str, meanwhile: Any = None) -> dict[str, Any]:
-        """A cell's reply."""
+        """A cell's reply. ``meanwhile`` is done once it has printed something."""
         client = BlockingKernelClient(connection_file=str(self._runtime / f"kernel-{self.id}.json"))
         client.load_connection_file()
         client.start_channels()
@@ -76,6 +76,8 @@ class ServerKernel:
             client.wait_for_ready(timeout=PATIENCE)
             message = client.execute(code)
             if meanwhile is not None:
+                while client.get_iopub_msg(timeout=PATIENCE)["msg_type"] != "stream":
+                    pass
                 meanwhile()
             while True:
                 reply = client.get_shell_msg(timeout=PATIENCE)

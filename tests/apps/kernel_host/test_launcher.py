@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -81,9 +80,8 @@ def test_the_kernel_comes_from_the_host(start: Start, host: Place) -> None:
 def test_interrupt_and_restart(start: Start) -> None:
     kernel = start()
     for interrupt in (kernel.manager.interrupt_kernel, lambda: os.kill(kernel.pid, signal.SIGINT)):
-        running = kernel.start("while True: pass")
-        kernel.wait_for("status", "busy")
-        time.sleep(0.2)
+        running = kernel.start("print('go')\nwhile True: pass")
+        kernel.wait_for("stream", "go")
         interrupt()
         assert kernel.finish(running).reply["ename"] == "KeyboardInterrupt"
     for now in (False, True, True):  # at once: its ports must be free again

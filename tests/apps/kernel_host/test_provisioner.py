@@ -136,9 +136,8 @@ def test_interrupt_and_restart(host: Place, start: Start) -> None:
     kernel = start()
     assert kernel.hosted
     kernel.ok("x = 1")
-    running = kernel.start("while True: pass")
-    kernel.wait_for("status", "busy")
-    time.sleep(0.2)
+    running = kernel.start("print('go')\nwhile True: pass")
+    kernel.wait_for("stream", "go")
     kernel.manager.interrupt_kernel()
     assert kernel.finish(running).reply["ename"] == "KeyboardInterrupt"
     assert kernel.run("x").result == "1"

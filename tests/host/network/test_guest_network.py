@@ -12,10 +12,12 @@ import sys
 import threading
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.conformance.client import eventually
 from tests.host.network.conftest import Grant, both, fails, ok
 from tests.host.network.servers import Authority, Server, http_server, make_authority, raw_server
 from wasm_kernel import BaseSandbox, ExecutionPolicy, OutcomeKind
@@ -442,10 +444,13 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_a_trap_closes_connections(sandbox_for: Grant) -> None:
     with raw_server(lambda sock: sock.recv(1)) as server:
-        sandbox = sandbox_for([f"127.0.0.1:{server.port}"], timeout_seconds=1, interrupt_grace_seconds=0.1)
+        sandbox = sandbox_for([f"127.0.0.1:{server.port}"], interrupt_grace_seconds=0.1)
         ok(sandbox, f"import socket; s = socket.create_connection(('127.0.0.1', {server.port}))")
         stuck = "import signal\nwhile True:\n  try:\n    while True: pass\n  except BaseException: pass"
+        given = sandbox._sandbox.policy
+        sandbox._sandbox.change_policy(replace(given, timeout_seconds=1))
         assert not sandbox.execute(stuck).success
+        sandbox._sandbox.change_policy(given)
         assert fails(sandbox, "s.send(b'x')")[0] == "ConnectionResetError"
         assert sandbox._sandbox.network._open == {}
 
@@ -499,11 +504,10 @@ def test_many_connections_leave_nothing(sandbox_for: Grant, web: Server) -> None
     sandbox = sandbox_for(both(web))
     code = f"import urllib.request\nfor n in range(20): urllib.request.urlopen('http://web.test:{web.port}/').read()"
     ok(sandbox, code)
-    before = len(os.listdir("/proc/self/fd")), threading.active_count()
+    files, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
     for _ in range(3):
         ok(sandbox, code)
-    time.sleep(0.3)
-    assert (len(os.listdir("/proc/self/fd")), threading.active_count()) <= (before[0] + 4, before[1] + 4)
+    assert eventually(lambda: len(os.listdir("/proc/self/fd")) <= files + 4 and threading.active_count() <= threads + 4)
     sandbox.close()
 
 

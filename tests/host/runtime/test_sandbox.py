@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.conformance.client import eventually
 from wasm_kernel import (
     BaseSandbox,
     ConfigurationError,
@@ -35,9 +36,9 @@ Make = Callable[..., BaseSandbox]
 
 
 def run_and(
-    sandbox: BaseSandbox, code: str, act: Callable[[], Any], *, after: str = "go", **options: Any
+    sandbox: BaseSandbox, code: str, act: Callable[[], Any], *, after: str = "go", pause: float = 0.05, **options: Any
 ) -> SandboxResult:
-    """Execute code and act once it has printed ``after``."""
+    """Execute code and act once it has printed ``after``, and gone on for a moment."""
     started = threading.Event()
 
     def on_event(event: object) -> None:
@@ -45,8 +46,8 @@ def run_and(
             started.set()
 
     def wait_and_act() -> None:
-        started.wait(20)
-        time.sleep(0.05)
+        started.wait(60)
+        time.sleep(pause)
         act()
 
     helper = threading.Thread(target=wait_and_act)
@@ -226,7 +227,7 @@ def test_input_without_anybody_and_at_the_end(shared_sandbox: BaseSandbox) -> No
 )
 def test_an_interrupt_keeps_every_variable(make_sandbox: Make, body: str) -> None:
     sandbox = make_sandbox(interrupt_grace_seconds=20)
-    result = run_and(sandbox, f"mine = 1\nprint('go')\nmine = 2\n{body}\nmine = 3", sandbox.interrupt)
+    result = run_and(sandbox, f"mine = 1\nmine = 2\nprint('go')\n{body}\nmine = 3", sandbox.interrupt)
     assert result.outcome.kind is OutcomeKind.INTERRUPTED
     assert not result.outcome.state_lost
     assert result.error is not None
@@ -249,8 +250,8 @@ def test_an_interrupt_ends_input(make_sandbox: Make) -> None:
 
 
 def test_an_interrupt_that_is_caught_is_not_followed_by_force(make_sandbox: Make) -> None:
-    sandbox = make_sandbox(interrupt_grace_seconds=0.3)
-    code = "import time\nprint('go')\ntry:\n    while True: pass\nexcept KeyboardInterrupt:\n    time.sleep(1.0)\n    saved = True"
+    sandbox = make_sandbox(interrupt_grace_seconds=1.0)
+    code = "import time\ntry:\n    print('go')\n    while True: pass\nexcept KeyboardInterrupt:\n    time.sleep(2.0)\n    saved = True"
     result = run_and(sandbox, code, sandbox.interrupt)
     assert result.success, result.outcome
     assert sandbox.execute("saved").result == {"text/plain": "True"}
@@ -259,7 +260,7 @@ def test_an_interrupt_that_is_caught_is_not_followed_by_force(make_sandbox: Make
 def test_c_code_that_does_not_return_is_stopped_by_force(make_sandbox: Make) -> None:
     sandbox = make_sandbox(interrupt_grace_seconds=0.5)
     sandbox.execute("import numpy as np; mine = 1")
-    result = run_and(sandbox, "mine = 2\na = np.ones((3000, 3000))\nprint('go')\na @ a", sandbox.interrupt)
+    result = run_and(sandbox, "mine = 2\na = np.ones((3000, 3000))\nprint('go')\na @ a", sandbox.interrupt, pause=0.5)
     assert result.outcome.kind is OutcomeKind.INTERRUPTED
     assert result.outcome.cause == "forced"
     assert result.outcome.state_lost
@@ -283,22 +284,30 @@ def test_an_interrupt_before_the_code_begins(make_sandbox: Make, monkeypatch: py
     assert sandbox.execute("kept").result == {"text/plain": "5"}
 
 
-def test_an_interrupt_after_the_code_comes_too_late(make_sandbox: Make) -> None:
-    sandbox = make_sandbox(interrupt_grace_seconds=20)
+def test_an_interrupt_after_the_code_comes_too_late(make_sandbox: Make, tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    sandbox = make_sandbox(interrupt_grace_seconds=20, workspace=workspace)
     sandbox.execute("""
-import time, types, wasm_guest.driver as driver
+import os, time, types, wasm_guest.driver as driver
 wire, replies = driver.wire, []
 def slowly(*parts):
     replies.append(parts)
     if len(replies) == 2:  # the first one is this cell's
-        time.sleep(0.5)
+        open("/app/over", "w").close()
+        while not os.path.exists("/app/interrupted"): time.sleep(0.01)
     return wire.Reply(*parts)
 driver.wire = types.SimpleNamespace(**{**vars(wire), "Reply": slowly})
 """)
-    timer = threading.Timer(0.25, sandbox.interrupt)
-    timer.start()
+
+    def interrupt() -> None:
+        if eventually((workspace / "over").exists):
+            sandbox.interrupt()
+        (workspace / "interrupted").touch()
+
+    late = threading.Thread(target=interrupt)
+    late.start()
     result = sandbox.execute("6 * 7")
-    timer.join()
+    late.join()
     assert (result.outcome.kind, result.result) == (OutcomeKind.OK, {"text/plain": "42"})
     assert sandbox.execute("6 * 7").result == {"text/plain": "42"}
 

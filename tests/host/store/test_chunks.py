@@ -953,19 +953,19 @@ def test_a_collection_waits_for_a_take_and_a_take_for_a_collection(store: ChunkS
 
     def slow(body: bytes) -> list[bytes]:
         in_collection.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         return names_in(body)
 
     collecting = threading.Thread(target=store.collect, args=(slow,))
     collecting.start()
-    assert in_collection.wait(20)
+    assert in_collection.wait(60)
     taken = threading.Event()
     taking = threading.Thread(target=lambda: (save(store, "two", [1, 2]), taken.set()))
     taking.start()
     assert load(ChunkStore(store.folder), "one") == [chunk(1)], "reading waits for nobody"
     assert not taken.wait(0.2)
     go_on.set()
-    assert taken.wait(20)
+    assert taken.wait(60)
     collecting.join()
     taking.join()
     assert load(store, "two") == [chunk(1), chunk(2)]

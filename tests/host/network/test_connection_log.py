@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
 from pathlib import Path
 
 import pytest
 
 from wasm_kernel.host.network import connection_log
-from wasm_kernel.host.network.connection_log import ConnectionLog
+from wasm_kernel.host.network.connection import Connection
+from wasm_kernel.host.network.connection_log import ConnectionLog, line_of
+from wasm_kernel.host.network.opening import BackgroundStep
 
 
 def test_lines_and_their_sum(tmp_path: Path) -> None:
@@ -76,3 +81,28 @@ def test_less_than_nothing_was_not_sent(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     ConnectionLog(tmp_path / "file").add({"host": "a"})
+
+
+def test_only_its_owner_reads_it(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        ConnectionLog(tmp_path / "mine").add({"host": "a"})
+    finally:
+        os.umask(before)
+    modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "mine", tmp_path / "mine" / connection_log.NAME)]
+    assert modes == [0o700, 0o600]
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / connection_log.NAME)
+    log = ConnectionLog(tmp_path)
+    assert (log.session_bytes(), log.lines()) == (0, [])
+
+
+def test_a_line_is_short_whatever_went_wrong() -> None:
+    made = Connection(
+        "a" * 253, 443, BackgroundStep(lambda: socket.socket(), "", lambda: None, socket.socket.close), str
+    )
+    made.problem = "\U0001f600" * 1000
+    made.close()
+    assert len(json.dumps(line_of(made, 1 << 60))) < connection_log._TAIL

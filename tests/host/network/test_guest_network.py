@@ -424,6 +424,20 @@ def test_what_is_taken_back_ends_within_the_cell(sandbox_for: Grant, web: Server
     assert error is not None and error.name == "PermissionError"
 
 
+def test_an_address_that_is_taken_back_ends_connections_by_name(sandbox_for: Grant, web: Server) -> None:
+    sandbox = sandbox_for([])
+    network = sandbox._sandbox.network
+    network.granted = parse_all(both(web))
+    connect = f"import socket; s = socket.create_connection(('web.test', {web.port}))"
+    ok(sandbox, connect)
+    network.granted |= parse_all(["a.example"])
+    ok(sandbox, "s.send(b'GET')")
+    network.granted -= parse_all([f"127.0.0.1:{web.port}"])
+    name, text = fails(sandbox, "s.send(b'x')")
+    assert (name, "web.test is 127.0.0.1, an address of this machine" in text) == ("PermissionError", True)
+    assert network._open == {}
+
+
 def test_a_kill_leaves_a_line_for_what_was_open(tmp_path: Path) -> None:
     program = """
 import os, signal, sys

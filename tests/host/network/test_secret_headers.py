@@ -70,6 +70,7 @@ def test_a_header_that_the_person_named() -> None:
         request(b"Authorization: Bearer " + MARK, first=b"GET / HTTP/1.0"),
         request(b"Authorization: Bearer " + MARK, first=b"TRACE / HTTP/1.1"),
         request(b"Authorization: Bearer " + MARK, first=b"PRI * HTTP/2.0"),
+        request(b"Authorization: Bearer " + MARK, first=b"CONNECT / HTTP/1.1"),
         request(b"Content-Length: 9", first=POST, body=b"POST / HT" + request(b"Origin: " + MARK)),
         request(b"Content-Length: 99", first=POST, body=request(b"Authorization: Bearer " + MARK)),
         request(
@@ -81,6 +82,7 @@ def test_a_header_that_the_person_named() -> None:
         request(
             b"Content-Length: 0", b"Content-Length: 99", first=POST, body=request(b"Authorization: Bearer " + MARK)
         ),
+        request(b"Content-Length: 00", first=POST, body=request(b"Authorization: Bearer " + MARK)),
         request(b"Content-Length: +0", first=POST, body=request(b"Authorization: Bearer " + MARK)),
         request(b"Transfer-Encoding: chunked, identity", first=POST, body=request(b"Authorization: Bearer " + MARK)),
         request(b"Transfer-Encoding: chunked", first=POST, body=b"63\r\n" + request(b"Authorization: Bearer " + MARK)),

@@ -20,6 +20,7 @@ from wasm_kernel.host.network.faults import Fault, Kind, fault_of
 from wasm_kernel.host.network.opening import BackgroundStep, secure, wrapped
 from wasm_kernel.host.network.secret_headers import SecretHeaders
 from wasm_kernel.model.network_grants import HostGrant, with_port
+from wasm_kernel.model.public_addresses import Address, as_address
 
 MOST_AT_ONCE = 1 << 18  # bytes that are sent or received in one go
 _MOST_CERTIFICATE = 64 << 10
@@ -66,6 +67,13 @@ class Connection:
     def where(self) -> str:
         """The host and port, for a person."""
         return with_port(self.name, self.port)
+
+    @property
+    def address(self) -> Address | None:
+        """The address that it leads to, be it a proxy's; None if it does not, or not yet."""
+        with contextlib.suppress(OSError):
+            return as_address(self._sock.getpeername()[0]) if self._sock is not None else None
+        return None
 
     @property
     def seconds(self) -> float:

@@ -31,6 +31,7 @@ from typing import Any
 from wasm_kernel.errors import NotAllowed
 from wasm_kernel.guest import wire
 from wasm_kernel.host import administrator
+from wasm_kernel.host.network import proxies, resolving
 from wasm_kernel.host.network.connection import MOST_AT_ONCE, READ, WRITE, Connection
 from wasm_kernel.host.network.faults import Fault, Kind, fault_of
 from wasm_kernel.host.network.frame_arguments import FrameArguments
@@ -303,15 +304,22 @@ class GuestNetwork:
         return number, connection
 
     def _still_granted(self, number: int, connection: Connection) -> None:
-        """End a connection whose permission was taken back. Raises `Fault` then."""
-        reach = self.reach
-        if not reach.allows(connection.name, connection.port):
+        """End a connection whose permission was taken back, or that of its address. Raises `Fault` then."""
+        name, port, reach, granted = connection.name, connection.port, self.reach, self.granted
+        try:
+            if not reach.allows(name, port):
+                raise self._refusal(name, port, reach)
+            if connection.busy:  # looked at again when it leads somewhere
+                return
+            address = connection.address
+            if address is not None and proxies.proxy_for(name, port) is None:
+                resolving.judge(address, name, port, reach, self.advice)
+        except Fault as e:
             connection.problem = "the permission for it was taken back"
             self._end(number)
-            refusal = self._refusal(connection.name, connection.port, reach)
-            self._taken_back[number] = refusal.text
-            raise refusal
-        connection.granted = self.granted
+            self._taken_back[number] = e.text
+            raise
+        connection.granted = granted
 
     def _end(self, number: int) -> None:
         connection = self._open.pop(number)

@@ -170,7 +170,7 @@ class SecretHeaders:
         if codings:
             self._state = _State.CHUNK_LINE
             return not lengths and codings in ([b"chunked"], [b"Chunked"])
-        if len(lengths) > 1 or (lengths and not re.fullmatch(rb"[0-9]{1,15}", lengths[0])):
+        if len(lengths) > 1 or (lengths and not re.fullmatch(rb"0|[1-9][0-9]{0,14}", lengths[0])):
             return False
         self._left, self._after = int(lengths[0]) if lengths else 0, _State.HEAD
         self._state = _State.BODY if self._left else _State.HEAD

@@ -14,6 +14,7 @@ import os
 import shutil
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,14 @@ from wasm_kernel.host.files.folder import Folder
 from wasm_kernel.host.files.new_file import NewFiles
 from wasm_kernel.host.image import image
 from wasm_kernel.host.runtime import live_guest
-from wasm_kernel.host.store import manifests
+from wasm_kernel.host.store import cell_log, found_log, manifests
 from wasm_kernel.host.store.cell_log import CellLog
 from wasm_kernel.host.store.found_log import find
+from wasm_kernel.model.cell_records import CellRecord
 from wasm_kernel.model.names import STATE_FOLDER
 from wasm_kernel.model.policy import ExecutionPolicy
 from wasm_kernel.model.snapshot_retention import CheckpointRules
-from wasm_kernel.model.snapshots import Snapshot
+from wasm_kernel.model.snapshots import MAX_PATH, SavedDescriptor, Snapshot
 from wasm_kernel.sessions import checkpoints, runtime
 from wasm_kernel.sessions.catalog import create_session_folder
 from wasm_kernel.sessions.guest_access import Execution
@@ -628,3 +630,27 @@ def test_an_undo_that_cannot_be_finished(root: Path, copies: Callable[[], Path])
         play(root, again)
         assert not folder.exists()
     assert all("could not be finished" in problem for problem in problems)
+
+
+def test_all_that_may_be_open_fits_into_a_record() -> None:
+    policy = ExecutionPolicy(max_open_files=1000)  # it may not be more
+    opened = SavedDescriptor(9, 3, b"\xff" * 2 * MAX_PATH, 1, 1, 1, 1 << 40, 1 << 40)
+    record = CellRecord(datetime.now(UTC), 1, {}, 1 << 32, (opened,) * policy.max_open_files)
+    assert len(record.to_json()) < found_log.MAX_HEAD * 0.6
+
+
+def test_a_record_that_is_too_large_fails_no_cell(
+    root: Path, copies: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stored at once instead."""
+    monkeypatch.setattr(cell_log, "MAX_HEAD", 10)
+    killed: list[Path] = []
+
+    async def scene(running: Running) -> None:
+        await running.run("x = 5")
+        while not running.snapshots or running.snapshots[0].metadata.get("number") != 1:
+            await asyncio.sleep(0.01)
+        killed.append(copies())
+
+    play(root, scene)
+    assert answer(killed[0], "print(x)") == "5"

@@ -167,7 +167,11 @@ class SessionRuntime(GuestAccess):
         try:
             unsaved.log(self.live.cell_log, delta, self.rules.marks)
             failed = False
-        except (OSError, WasmKernelError) as e:  # a full disk, a rule: it is stored at once, if possible
+        except (
+            OSError,
+            ValueError,
+            WasmKernelError,
+        ) as e:  # a full disk, a rule, too much: stored at once, if possible
             failed = True
             if not self._log_failed:
                 self._log.warning("cells cannot be logged: %s", e)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SWITCH = "WASM_KERNEL_HOST"
+_LONGEST = 80  # bytes of a folder: a socket's whole path has 107 at most
 _VERSION = "2"  # of what is said on the socket
 # Read by the C library and the interpreter, or by modules when they are imported (a test has the list of these).
 _PREFIXES = ("PYTHON", "_PYTHON", "LC_", "LD_", "MALLOC_", "RUST_", "RAYON_", "TORNADO_", "WASMTIME_")
@@ -64,7 +65,7 @@ def key(executable: str, environ: Mapping[str, str]) -> str:
 def folder(environ: Mapping[str, str]) -> str:
     """The folder of all hosts of this user."""
     runtime = environ.get("XDG_RUNTIME_DIR", "")
-    if runtime.startswith("/") and _mine(runtime):
+    if runtime.startswith("/") and len(os.fsencode(runtime)) <= _LONGEST and _mine(runtime):
         return f"{runtime}/wasm-kernel"
     return f"/tmp/wasm-kernel-{os.getuid()}"
 

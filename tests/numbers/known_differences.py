@@ -9,9 +9,6 @@ from typing import Any
 
 # Reason: programs whose values are the native ones, while some of their integers have 32 bits.
 NARROW: dict[str, tuple[str, ...]] = {
-    "Positions are np.intp, which has 32 bits in a 32-bit address space: compiled callers take nothing else.": (
-        "np.ma.clump_unmasked(masked[1])",
-    ),
     "Called by map or functools.partial, numpy cannot see that people's code asks.": (
         "list(map(np.argsort, [small]))",
         "functools.partial(np.argsort)(small)",
@@ -29,9 +26,7 @@ NARROW: dict[str, tuple[str, ...]] = {
         'np.dtype("p")',
         'np.dtype("intp")',
     ),
-    "pandas gives positions and codes as np.intp.": ('by.indices["a"]',),
     "scipy gives positions and numbers of neighbours as np.intp.": (
-        "ndimage.value_indices(np.array([[1, 2], [2, 1]]))[1]",
         "ndimage.histogram(im, 0, 25, 5, lab, [1, 2])",
         "np.sort(tree.indices)",
         "spatial.Voronoi(plane).point_region",

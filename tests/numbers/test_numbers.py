@@ -14,7 +14,9 @@ import pytest
 from tests.numbers import known_differences, native, records
 from tests.numbers.comparing import NARROW, OTHER, SAME, TOLERANCE, difference
 from tests.numbers.records import Answers
-from wasm_kernel import BaseSandbox
+from wasm_kernel import BaseSandbox, ExecutionPolicy
+from wasm_kernel.host.image import image
+from wasm_kernel.host.runtime.sandbox import Sandbox
 
 FILES = [native.stem(file) for file in records.program_files()]
 LOOSE = {p: bound for programs in known_differences.LOOSE.values() for p, bound in programs.items()}
@@ -155,6 +157,27 @@ def test_counts_and_positions_that_are_too_large_raise(code: str, shared_sandbox
         "_ArrayMemoryError",
         "TypeError",
     )
+
+
+def test_installed_packages_get_64_bits(tmp_path: Path) -> None:
+    """As %pip installs them: pure Python, written for 64-bit machines."""
+    packages, app = tmp_path / "packages", tmp_path / "app"
+    packages.mkdir()
+    app.mkdir()
+    (packages / "ranks.py").write_text("""
+import numpy as np, pandas as pd
+
+def square(x):
+    rank = np.argsort(np.argsort(x)) + 1
+    return [r.dtype.name for r in (rank, pd.Series(x).argsort().values, np.unique(x, return_counts=True)[1])], rank @ rank
+""")
+    sandbox = Sandbox(image.load(), app, ExecutionPolicy(), packages)
+    try:
+        sandbox.execute("import sys, numpy as np; sys.path.append('/packages')")
+        result = sandbox.execute("import ranks; print(*ranks.square(np.arange(70000)))")
+    finally:
+        sandbox.close()
+    assert result.stdout == f"['int64', 'int64', 'int64'] {sum(k * k for k in range(70001))}\n", result.error
 
 
 def test_warnings_name_the_line_that_asked(shared_sandbox: BaseSandbox) -> None:

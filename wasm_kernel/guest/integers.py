@@ -41,7 +41,7 @@ _RETURNS = {
     "where": TUPLES,
 }
 # Those of np.ma, also as methods, np.matrix and np.char.chararray, which are written in Python.
-_MASKED = ("argmax", "argmin", "argsort", "count", "nonzero")
+_MASKED = ("argmax", "argmin", "argsort", "nonzero")
 _PLACES_IN_TEXT = ("find", "rfind", "index", "rindex", "count")
 # Those of pandas' arrays, indexes and series, as methods.
 _PANDAS = {
@@ -136,10 +136,23 @@ def _ix(module):
 
 def _masked(module):
     """np.ma counts in np.intp, and its functions find positions by methods, which are a library's calls."""
-    widen(module, *_MASKED, "flatnotmasked_edges", "notmasked_edges")
+    widen(module, *_MASKED, "clump_masked", "clump_unmasked", "flatnotmasked_contiguous", "flatnotmasked_edges")
+    widen(module, "notmasked_contiguous", "notmasked_edges")
     widen(module, "where", which=TUPLES)
     widen(module, "unique", which=0b110)
     widen(module.MaskedArray, *_MASKED, "argpartition")
+    _masked_counts(module.MaskedArray)
+
+
+def _masked_counts(kind):
+    """For everybody: the libraries compute with them, n * (n + 1), and index nothing."""
+    real = kind.count
+
+    @functools.wraps(real)
+    def count(*args, **kwargs):
+        return _wide(real(*args, **kwargs))
+
+    kind.count = count
 
 
 def widen(place, *names, which=ANYTHING):
@@ -262,10 +275,24 @@ def _is_for_people(frame):
     while frame.f_globals.get("__name__") == "numpy._core.fromnumeric":  # np.argsort(series) calls series.argsort()
         frame = frame.f_back
     caller = frame.f_globals
-    return caller.get("__name__", "__main__") == "__main__" or str(caller.get("__file__")).startswith("/app")
+    if caller.get("__name__", "__main__") == "__main__":
+        return True
+    return bool(caller.get("return", str(caller.get("__file__")).startswith(("/app", "/pac"))))
+
+
+def compute_with_positions(module):
+    """What this module gets is int64. None of it may go to compiled code of the library's."""
+    vars(module)["return"] = 1  # a word that no name in a module can be
 
 
 def _wide(value):
+    """With int64 for np.intp, also in a dict (of tuples) and in a list of slices."""
+    if isinstance(value, dict):
+        return {key: tuple(map(_wide, item)) if type(item) is tuple else _wide(item) for key, item in value.items()}
+    if type(value) is list and value and isinstance(value[0], (list, slice)):
+        return [_wide(item) for item in value]
+    if isinstance(value, slice):
+        return slice(_wide(value.start), _wide(value.stop), value.step)
     return value.astype("int64") if getattr(value, "dtype", None) == "int32" else value
 
 
@@ -278,6 +305,8 @@ def _pandas(module):
         for name in _INDEXES.keys() & vars(kind).keys():
             widen(kind, name, which=_INDEXES[name])
     widen(module, "factorize", "cut", "qcut", which=-(2**31) | 0b1)
+    grouped = module.core.groupby.groupby.BaseGroupBy
+    grouped.indices = property(for_people(grouped.indices.fget))
     _take(module.core.generic.NDFrame)
 
 

@@ -1,21 +1,21 @@
-"""64-bit integers in scipy and scikit-learn: what goes to compiled code as positions and orders, and counts of pairs.
+"""64-bit integers in scipy, scikit-learn and statsmodels: positions and orders for compiled code, products of counts.
 
 See `integers.py`.
 """
 
-from .integers import ANYTHING, TUPLES, fitting, for_people, widen
+from .integers import ANYTHING, TUPLES, compute_with_positions, fitting, for_people, widen
 
 _ARRAY_OR_SECOND = -(2**31) | 0b10
 # Functions and methods that return positions, labels or counts as np.intp, with the bits of `integers.py`. What objects
 # keep (labels_, tree_) stays as it is, and so does what is neither an array nor in a tuple.
 _RETURNS = {
     "scipy.linalg._decomp_ldl": {"ldl": 0b100},
-    "scipy.ndimage._measurements": {"histogram": ANYTHING},
+    "scipy.ndimage._measurements": {"histogram": ANYTHING, "value_indices": ANYTHING},
     "scipy.signal._peak_finding": {
         "argrelextrema": TUPLES,
         "argrelmax": TUPLES,
         "argrelmin": TUPLES,
-        "find_peaks": 0b1,
+        "find_peaks": 0b11,
         "peak_prominences": 0b110,
     },
     "scipy.spatial._kdtree": {
@@ -46,6 +46,7 @@ _RETURNS = {
         "mean_shift": 0b10,
     },
     "sklearn.datasets._samples_generator": {"make_circles": 0b10, "make_moons": 0b10},
+    "sklearn.ensemble._forest": {"BaseForest.apply": ANYTHING},
     "sklearn.feature_selection._base": {"SelectorMixin.get_support": ANYTHING},
     "sklearn.metrics.pairwise": {"pairwise_distances_argmin": ANYTHING, "pairwise_distances_argmin_min": 0b1},
     "sklearn.mixture._base": {"BaseMixture.fit_predict": ANYTHING, "BaseMixture.predict": ANYTHING},
@@ -54,11 +55,23 @@ _RETURNS = {
     "sklearn.svm._classes": {"OneClassSVM.predict": ANYTHING},
     "sklearn.tree._classes": {"BaseDecisionTree.apply": ANYTHING},
     "sklearn.utils.random": {"sample_without_replacement": ANYTHING},
+    "sklearn.utils.sparsefuncs": {"count_nonzero": ANYTHING},
 }
+
+# Modules that multiply positions or counts by each other or by the number of points: from 46,341 points on, products do
+# not fit in 32 bits.
+_STATISTICS = (
+    "scipy.stats._morestats",  # anderson_ksamp
+    "scipy.stats._mstats_basic",
+    "sklearn.metrics._ranking",  # label_ranking_loss
+    "statsmodels.graphics.functional",  # banddepth
+)
 
 
 def install(after_import):
     """Mend each module once it has been imported."""
+    for name in _STATISTICS:
+        after_import(name, compute_with_positions)
     for name in _RETURNS:
         after_import(name, _widen_all)
     for name in ("_decomp_qz", "_decomp_schur", "_matfuncs"):
@@ -70,6 +83,7 @@ def install(after_import):
     after_import("scipy.sparse._lil", _lists_of_lists)
     after_import("scipy.spatial", _trees)
     after_import("scipy.special._ufuncs", _special)
+    after_import("sklearn.model_selection._search", _parameters)
     after_import("sklearn.neighbors._kd_tree", _neighbors)
     after_import("sklearn.neighbors._ball_tree", _neighbors)
 
@@ -215,6 +229,24 @@ def _special(module):
     for name, value in list(vars(module).items()):
         if isinstance(value, np.ufunc) and any("l" in types.partition("->")[0] for types in value.types):
             setattr(module, name, _IntegerOrders(value, module.__name__))
+
+
+def _parameters(module):
+    """There may be more combinations of parameters than len() can say."""
+    sample = module.sample_without_replacement
+
+    def length(value):
+        return value.__len__() if isinstance(value, (module.ParameterGrid, module.ParameterSampler)) else len(value)
+
+    def sample_without_replacement(population, count, *, random_state):
+        if population <= _MOST:
+            return sample(population, count, random_state=random_state)
+        drawn = {}  # in the order of drawing, and with the same draws as scikit-learn's tracking_selection
+        while len(drawn) < count:
+            drawn[random_state.randint(population)] = None
+        return list(drawn)
+
+    module.len, module.sample_without_replacement = length, sample_without_replacement
 
 
 _MOST = 2**31 - 1  # what np.intp holds

@@ -247,7 +247,8 @@
 ;; ---- what people get: 64 bits
 ;;
 ;; A function that returns positions returns np.intp to the libraries, whose compiled code takes nothing else, and int64
-;; to people's code: its globals are those of __main__, of a module in /app, or some without a name (exec).
+;; to people's code: its globals are those of __main__, of a module in /app or /packages, or some without a name (exec);
+;; or they say so themselves under "return" (guest/integers.py).
 
 (func $is_for_people (result i32) (local $globals i32) (local $name i32)
   (if (i32.eqz (call $is_called_by_interpreter)) (then (return (i32.const 0))))
@@ -256,10 +257,15 @@
   (local.set $name (call $PyDict_GetItemWithError (local.get $globals) (i32.const {__name__})))
   (if (i32.eqz (local.get $name)) (then (return (i32.eqz (call $PyErr_Occurred)))))
   (if (i32.eq (local.get $name) (i32.const {__main__})) (then (return (i32.const 1))))
+  (local.set $name (call $PyDict_GetItemWithError (local.get $globals) (i32.const {return})))
+  (if (local.get $name) (then (return (i32.ne (call $PyLong_AsLong (local.get $name)) (i32.const 0)))))
   (local.set $name (call $PyDict_GetItemWithError (local.get $globals) (i32.const {__file__})))
   (if (local.get $name) (then (local.set $name (call $PyUnicode_AsUTF8 (local.get $name)))))
   (if (i32.eqz (local.get $name)) (then (call $PyErr_Clear) (return (i32.const 0))))
-  (i32.eq (i32.load align=1 (local.get $name)) (i32.const 0x7070612f)))  ;; "/app"
+  (local.set $name (i32.load align=1 (local.get $name)))
+  (i32.or
+    (i32.eq (local.get $name) (i32.const 0x7070612f))  ;; "/app"
+    (i32.eq (local.get $name) (i32.const 0x6361702f))))  ;; "/pac"
 
 ;; Compiled code has no globals: those of its caller would be taken for its own. But it has a place on the C stack.
 ;; The interpreter keeps a frame there, of owner 3 and 272 bytes above its end. It calls a compiled function itself, through

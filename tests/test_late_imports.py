@@ -153,7 +153,14 @@ LATE: dict[str, tuple[str, set[str]]] = {
     ),
     "sessions.build_progress": (_BUILD, {"rich.console", "rich.progress"}),
     "sessions.log": (_START, {"structlog"}),
-    "sessions.opening": (_START, {"wasm_kernel.sessions.cell_recovery", "wasm_kernel.sessions.snapshots"}),
+    "sessions.opening": (
+        _START,
+        {
+            "wasm_kernel.sessions.cell_recovery",
+            "wasm_kernel.sessions.snapshots",
+            "wasm_kernel.sessions.unfinished_move",
+        },
+    ),
     "sessions.runtime": (_START, {"wasm_kernel.sessions.checkpoints", "wasm_kernel.sessions.recorder"}),
     "sessions.sandboxes": (_BUILD, {"wasm_kernel.host.image", "wasm_kernel.sessions"}),
     "sessions.session": (_START, {"wasm_kernel.sessions.recorder"}),

@@ -654,3 +654,34 @@ def test_a_record_that_is_too_large_fails_no_cell(
 
     play(root, scene)
     assert answer(killed[0], "print(x)") == "5"
+
+
+def test_cells_that_could_be_neither_logged_nor_stored_are_in_the_next_record(
+    root: Path, copies: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk was full for a while. What they did to files stays, too, when the cell after them is gone back to."""
+    killed: list[Path] = []
+
+    def full(*args: Any, **options: Any) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    async def scene(running: Running) -> None:
+        await running.run("a = 1")
+        await running.timeline.settled()
+        with monkeypatch.context() as patched:
+            patched.setattr(CellLog, "append", full)
+            patched.setattr(Recorder, "write", full)
+            await running.run("b = 2; open('/app/kept', 'w').write('2')")
+            await running.runtime.settled()
+        await running.run("c = 3")
+        killed.append(copies())
+
+    async def after(running: Running) -> None:
+        assert running.opened.manifest is not None
+        assert set(running.opened.manifest.variables) == {"a", "b", "c"}
+        await running.run("d = 4; open('/app/kept', 'w').write('4')")
+        await running.timeline.undo(1)
+        assert (await running.run("print(a, b, c, open('/app/kept').read())")).strip() == "1 2 3 2"
+
+    play(root, scene)
+    play(killed[0], after)

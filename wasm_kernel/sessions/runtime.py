@@ -80,7 +80,7 @@ class SessionRuntime(GuestAccess):
         self._collector = collector
         self._checkpoints: Checkpoints | None = None
         self.background = BackgroundTasks(self._loop, lambda: self.sandbox, self._background_turn)
-        self.running, self.moment, self._log_failed = False, 0, False
+        self.running, self.moment = False, 0
         self.on_background_event: OnEvent = lambda event: None
         self.on_finished: Callable[[int, dict[str, Any]], None] = lambda serial, metadata: None
         self.on_saved: Callable[[int], None] = lambda serial: None
@@ -111,6 +111,7 @@ class SessionRuntime(GuestAccess):
         self.variables: Variables = dict(manifest.variables) if manifest is not None else {}
         self._started = manifest is not None and bool(manifest.entry)  # it has run the startup code
         self._unsaved: UnsavedCell | None = None  # the cell that led to this is itself undone
+        self._unlogged: Variables | None = None  # those before the first of the last cells that could not be logged
         self._released: str | None = None  # the snapshot to continue from while the guest's memory is released
         self.background.schedule()
 
@@ -164,19 +165,19 @@ class SessionRuntime(GuestAccess):
         """A cell is about to be answered: from here on a kill does not lose it. On the sandbox's thread."""
         before = self.variables if self._unsaved is None else self._unsaved.variables
         unsaved = self._unsaved = unsaved_cell(cell, result, before)
+        first, self._unlogged = self._unlogged, before if self._unlogged is None else self._unlogged
         try:
-            unsaved.log(self.live.cell_log, delta, self.rules.marks)
-            failed = False
+            unsaved.log(self.live.cell_log, delta, self.rules.marks, since=first)
         except (
             OSError,
             ValueError,
             WasmKernelError,
         ) as e:  # a full disk, a rule, too much: stored at once, if possible
-            failed = True
-            if not self._log_failed:
+            if first is None:
                 self._log.warning("cells cannot be logged: %s", e)
-        self._log_failed = failed
-        return not failed
+            return False
+        self._unlogged = None
+        return True
 
     async def _start(self, on_event: OnEvent) -> None:
         self._started = True

@@ -37,9 +37,16 @@ class UnsavedCell:
     variables: Variables
     is_logged: bool = False
 
-    def log(self, log: CellLog, delta: TurnDelta, marks: Mapping[str, Any]) -> None:
-        """Append it to the log. Raises OSError, as on a full disk."""
+    def log(self, log: CellLog, delta: TurnDelta, marks: Mapping[str, Any], *, since: Variables | None = None) -> None:
+        """Append it to the log. Raises OSError, as on a full disk.
+
+        ``since``: the variables before the cells that the log lacks, whose changes are in ``delta``, too. The store may
+        have those cells, or may not.
+        """
         changed, removed = variables_changed(self.before, self.variables)
+        if since is not None:
+            more, gone = variables_changed(since, self.variables)
+            changed, removed = {**changed, **more}, tuple({*removed, *gone})
         record = CellRecord(
             datetime.now(UTC),
             self.number + 1,
@@ -50,7 +57,7 @@ class UnsavedCell:
             0 if delta.fresh else delta.rest.entry,
             changed,
             removed,
-            delta.changed_files,
+            delta.changed_files or since is not None,
             delta.body is None,
         )
         log.append(record.to_json(), *(delta.body or ()))

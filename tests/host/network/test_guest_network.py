@@ -234,6 +234,93 @@ s.sendall(b"quiet"); print(s.recv(100), s.version(), len(s.getpeercert(True)) > 
     assert said == "b'hello\\n'\nb'go\\n'\nb'QUIET' TLSv1.3 True ('DNS', 'web.test')\n"
 
 
+FILL = """
+import socket, ssl
+s = socket.create_connection(("web.test", PORT))
+s.setblocking(False)
+sent = 0
+try:
+    while sent < 200_000_000: sent += s.send(bytes(1 << 18))
+except BlockingIOError:
+    pass
+s.setblocking(True)
+"""
+
+
+@pytest.mark.parametrize("end", ["s.shutdown(socket.SHUT_WR); assert int(s.recv(20)) == sent", "s.close()"])
+def test_what_was_taken_arrives_before_the_end(end: str, sandbox_for: Grant) -> None:
+    got: list[int] = []
+    ended = threading.Event()
+
+    def serve(sock: socket.socket) -> None:
+        time.sleep(0.5)  # so that the system takes no more at first
+        while data := sock.recv(1 << 20):
+            got.append(len(data))
+        ended.set()
+        sock.sendall(str(sum(got)).encode())
+
+    with raw_server(serve) as server:
+        said = ok(sandbox_for(both(server)), FILL.replace("PORT", str(server.port)) + end + "\nprint(sent)")
+        assert ended.wait(60)
+    assert sum(got) == int(said) > 0
+
+
+def test_both_directions_end(granted: BaseSandbox) -> None:
+    code = """
+import socket
+s = socket.create_connection(("web.test", PLAIN))
+s.shutdown(socket.SHUT_RDWR); print(s.recv(1))
+"""
+    assert ok(granted, code) == "b''\n"
+
+
+def test_what_was_taken_arrives_before_encryption(sandbox_for: Grant, authority: Authority) -> None:
+    done = threading.Event()
+    got: list[int] = []
+
+    def serve(sock: socket.socket) -> None:
+        time.sleep(0.5)
+        while not done.is_set() or sum(got) < total[0]:
+            data = sock.recv(min(1 << 20, total[0] - sum(got)) if total else 1)
+            got.append(len(data))
+        with authority.context.wrap_socket(sock, server_side=True) as secure:
+            secure.sendall(secure.recv(100).upper())
+
+    total: list[int] = []
+
+    def told(event: object) -> None:
+        if isinstance(event, wire.Stream) and event.text.strip().isdigit():
+            total.append(int(event.text))
+            done.set()
+
+    code = """
+print(sent, flush=True)
+s = ssl.create_default_context().wrap_socket(s, server_hostname="web.test")
+s.sendall(b"quiet"); print(s.recv(100))
+"""
+    with raw_server(serve) as server:
+        result = sandbox_for(both(server)).execute(FILL.replace("PORT", str(server.port)) + code, on_event=told)
+    assert "b'QUIET'" in result.stdout, result.error
+
+
+def test_what_was_decrypted_already_is_there_to_read(sandbox_for: Grant, authority: Authority) -> None:
+    over = threading.Event()
+
+    def serve(sock: socket.socket) -> None:
+        with authority.context.wrap_socket(sock, server_side=True) as secure:
+            secure.sendall(b"hello")
+            over.wait(60)
+
+    code = """
+import select, socket, ssl
+s = ssl.create_default_context().wrap_socket(socket.create_connection(("web.test", PORT)), server_hostname="web.test")
+print(s.recv(1), select.select([s], [], [], 2)[0] == [s], s.recv(10))
+"""
+    with raw_server(serve) as server:
+        assert ok(sandbox_for(both(server)), code.replace("PORT", str(server.port))) == "b'h' True b'ello'\n"
+        over.set()
+
+
 def test_encryption_does_not_begin_twice(granted: BaseSandbox) -> None:
     code = """
 import json, socket, ssl
@@ -396,6 +483,7 @@ def test_a_fresh_guest_and_the_end_close_connections(sandbox_for: Grant) -> None
             ok(sandbox, code)
             end()
             assert closed.acquire(timeout=60)
+            assert sandbox._sandbox.network._bell is None, "nor is a descriptor left"
 
 
 def test_a_name_in_its_spellings(granted: BaseSandbox) -> None:

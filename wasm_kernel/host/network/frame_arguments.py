@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 from wasm_kernel.guest import wire
 from wasm_kernel.host.network.connection import READ, WRITE
 
@@ -36,6 +38,13 @@ class FrameArguments:
         if type(value) is not int or not 0 <= value <= most:
             raise wire.BadFrame(f"{name} is no number from 0 to {most}")
         return value
+
+    def direction(self) -> int:
+        """Which direction to end, as this system's `socket.shutdown` has it. WASI's numbers, in ``how``, are others."""
+        found = {1: socket.SHUT_RD, 2: socket.SHUT_WR, 3: socket.SHUT_RDWR}.get(self.whole("how", 3))
+        if found is None:
+            raise wire.BadFrame("how is no direction")
+        return found
 
     def seconds(self) -> float:
         """How long to wait."""

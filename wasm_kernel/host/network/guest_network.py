@@ -8,7 +8,7 @@ The frames (`wire.Network`) name an action; each action's arguments are checked 
     receive    connection, size, seconds     answers bytes, none at the end
     send       connection, seconds, and the bytes as a buffer; answers how many were taken
     wait       connections (pairs of number and events), seconds; answers those that are ready
-    shutdown   connection, how
+    shutdown   connection, how: 1 to receive no more, 2 to send no more, 3 both, as WASI counts them
     close      connection
 
 ``seconds`` is how long to wait at most; null: as long as it takes. A wait ends early by an interrupt.
@@ -264,7 +264,7 @@ class GuestNetwork:
         number, connection = self._known(given)
         if not self._flushed(number, pump):
             return wire.ANSWER_INTERRUPTED
-        connection.shut_down(given.whole("how", 2))
+        connection.shut_down(given.direction())
         return wire.ANSWER_TEXT
 
     def _close(self, given: FrameArguments, pump: Pump) -> bytes:

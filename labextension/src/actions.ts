@@ -17,6 +17,8 @@ import { laterCells, when } from './words';
 
 /** Milliseconds after which a person wonders. */
 const LATE = 1000;
+/** Characters of a moment's name, as many as the kernel keeps. */
+const MOST_OF_NAME = 200;
 
 /**
  * What a person can do with a session, by default that of the active notebook: each asks the kernel, and says what it
@@ -52,8 +54,9 @@ export class Actions {
       text: row.label,
       placeholder: this.trans.__('such as: before the merge')
     });
-    if (typed.button.accept && typed.value?.trim()) {
-      await this.ask({ do: 'name', row: row.id, label: typed.value });
+    const label = typed.value?.trim().slice(0, MOST_OF_NAME);
+    if (typed.button.accept && label) {
+      await this.ask({ do: 'name', row: row.id, label });
     }
   }
 

@@ -24,7 +24,7 @@ export function arranged(
       case 'bytes':
         return (a.bytes ?? 0) - (b.bytes ?? 0);
       default:
-        return a[column].localeCompare(b[column]);
+        return a[column].localeCompare(b[column], undefined, { numeric: true });
     }
   };
   found.sort((a, b) => (down ? -1 : 1) * order(a, b));

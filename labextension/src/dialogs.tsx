@@ -9,15 +9,21 @@ import {
 import { readable } from './file_names';
 import { isCut, isEmpty, signs } from './words';
 
+function byName(one: { name: string }, other: { name: string }): number {
+  return one.name.localeCompare(other.name, undefined, { numeric: true });
+}
+
 /** What differs between two moments: a table of variables, a list of files. */
 export function differencesView(
   found: Differences,
   trans: TranslationBundle
 ): ReactWidget {
-  const rows: { sign: string; item: VariableDifference }[] = [
-    ...found.variables.added.map(item => ({ sign: '+', item })),
-    ...found.variables.changed.map(item => ({ sign: '~', item })),
-    ...found.variables.removed.map(item => ({ sign: '−', item }))
+  const listed = (items: VariableDifference[], sign: string) =>
+    [...items].sort(byName).map(item => ({ sign, item }));
+  const rows = [
+    ...listed(found.variables.added, '+'),
+    ...listed(found.variables.changed, '~'),
+    ...listed(found.variables.removed, '−')
   ];
   return ReactWidget.create(
     <div className="jp-WasmKernel-differences">
@@ -34,22 +40,26 @@ export function differencesView(
             </tr>
           </thead>
           <tbody>
-            {rows.map(({ sign, item }) => (
-              <tr key={item.name}>
-                <th scope="row">
-                  <span className={`jp-WasmKernel-sign`} data-sign={sign}>
-                    {sign}
-                  </span>
-                  {readable(item.name)}
-                </th>
-                <td>{readable(item.then) || '–'}</td>
-                <td>
-                  {item.now && item.now === item.then
-                    ? trans.__('%1, other contents', readable(item.now))
-                    : readable(item.now) || '–'}
-                </td>
-              </tr>
-            ))}
+            {rows.map(({ sign, item }) => {
+              const name = readable(item.name);
+              const then = readable(item.then) || '–';
+              const now =
+                item.now && item.now === item.then
+                  ? trans.__('%1, other contents', readable(item.now))
+                  : readable(item.now) || '–';
+              return (
+                <tr key={item.name}>
+                  <th scope="row" title={name}>
+                    <span className="jp-WasmKernel-sign" data-sign={sign}>
+                      {sign}
+                    </span>
+                    {name}
+                  </th>
+                  <td title={then}>{then}</td>
+                  <td title={now}>{now}</td>
+                </tr>
+              );
+            })}
           </tbody>
         </table>
       )}

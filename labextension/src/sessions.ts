@@ -97,8 +97,11 @@ export class Sessions {
     const statusChanged = (_: ISessionContext, status: Kernel.Status) => {
       if (status === 'restarting' || status === 'autorestarting') {
         this.disconnect(panel); // its comms are gone with it
+        this.asking.add(panel);
+        this._changed.emit();
       } else if (status === 'dead') {
         this.disconnect(panel);
+        this.asking.delete(panel);
         this.died.add(panel);
         this._changed.emit();
       } else if (status === 'idle') {
@@ -125,13 +128,19 @@ export class Sessions {
     const kernel = context.session?.kernel;
     if (!kernel) {
       this.disconnect(panel); // it was shut down
+      this.asking.delete(panel);
       this._changed.emit();
       return;
     }
     const isKnown =
       this.kernels.get(panel) === kernel.id &&
       !this.connections.get(panel)?.isDisposed;
-    if (isKnown || kernel.connectionStatus !== 'connected') {
+    if (isKnown) {
+      return;
+    }
+    if (kernel.connectionStatus !== 'connected') {
+      this.asking.add(panel);
+      this._changed.emit();
       return;
     }
     this.disconnect(panel);
@@ -178,7 +187,7 @@ export class Sessions {
   private readonly connections = new Map<NotebookPanel, Connection>();
   private readonly kernels = new Map<NotebookPanel, string>();
   /** Whose kernels have not said yet which they are, and whose have died. */
-  private readonly asking = new Set<NotebookPanel>();
+  private readonly asking = new WeakSet<NotebookPanel>();
   private readonly died = new WeakSet<NotebookPanel>();
   /** The session that each notebook had last. */
   private readonly folders = new WeakMap<NotebookPanel, string>();

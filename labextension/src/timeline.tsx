@@ -67,7 +67,7 @@ export class TimelineView extends ReactWidget {
     const more = move.files.length > MOST_TOLD ? ', …' : '';
     this.told = {
       where,
-      files: files && trans.__('Files that changed with it: %1', files + more)
+      files: files && trans.__('Files changed, too: %1', files + more)
     };
     if (files && !this.isVisible) {
       const message = `${where} ${this.told.files}`;
@@ -97,7 +97,9 @@ export class TimelineView extends ReactWidget {
     }
     if (!state) {
       return (
-        <p className="jp-WasmKernel-hint">{trans.__('It is being opened …')}</p>
+        <p className="jp-WasmKernel-hint">
+          {trans.__('Opening the session …')}
+        </p>
       );
     }
     if (state.rows.length === 0) {
@@ -143,7 +145,8 @@ export class TimelineView extends ReactWidget {
             role="status"
             data-seen={this.told.files !== ''}
           >
-            {this.told.where} {this.told.files}
+            <span>{this.told.where} </span>
+            <span title={this.told.files}>{this.told.files}</span>
           </div>
         </div>
         <Rows

@@ -21,6 +21,15 @@ test('by name, type, shape and size, up and down', () => {
   expect(names('', 'type', false)).toEqual(['gamma', 'alpha', 'beta']);
 });
 
+test('names that end in numbers are in the order of these', () => {
+  const numbered = ['v10', 'v2', 'v1'].map(name => ({
+    ...variables[0],
+    name
+  }));
+  const found = arranged(numbered, {}, '', 'name', false);
+  expect(found.map(v => v.name)).toEqual(['v1', 'v2', 'v10']);
+});
+
 test('a search looks at names, types and first values', () => {
   expect(names('frame', 'name', false)).toEqual(['gamma']);
   expect(names('ALPHA', 'name', false)).toEqual(['alpha']);

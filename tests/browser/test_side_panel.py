@@ -70,7 +70,7 @@ def test_files_that_an_undo_changes_are_told_beside_it(opened: Opened) -> None:
     book, panel = opened("open('a.txt', 'w').write('one')")
     told = book.page.locator(".jp-WasmKernel-told")
     panel.press("Undo cell")
-    expect(told).to_have_text("Now at Start. Files that changed with it: a.txt")
+    expect(told).to_have_text("Now at Start. Files changed, too: a.txt")
     expect(told).to_have_attribute("data-seen", "true")
     book.run("x = 1")
     expect(told).to_have_text(" ")

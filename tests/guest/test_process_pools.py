@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -313,6 +314,51 @@ for how in (abs, lambda _: time.sleep(60)):
     with ProcessPoolExecutor(2) as pool: print(pool.submit(forge, how).result(), pool.submit(abs, -1).result())
 with ProcessPoolExecutor(2) as pool: print(pool.submit(forge, abs).result())
 """) == ["early 1", "early 1", "early"]  # fmt: skip
+
+
+def test_an_interrupt_loses_nothing_of_what_has_come(guest: BaseSandbox) -> None:
+    """One that comes with the answer of the host: nobody may wait for what was in it."""
+    assert said(guest, """
+from wasm_guest import door, driver, wire
+real = door.send
+def send(event):
+    answer = real(event)
+    if isinstance(event, wire.AwaitTasks) and answer[:1] == wire.ANSWER_TEXT and not interrupted:
+        interrupted.append(1)
+        driver._on_interrupt(2, None)
+    return answer
+door.send = send
+for call in (square, os._exit):
+    interrupted = []
+    with ProcessPoolExecutor(1) as pool:
+        future = pool.submit(call, 3)
+        print(caught(future.result)[0], caught(future.result, 50) if call is square else caught(future.result, 50)[0][:17])
+door.send = real
+""") == ["KeyboardInterrupt:  9", "KeyboardInterrupt:  BrokenProcessPool"]  # fmt: skip
+
+
+def test_a_pool_that_begins_after_an_interrupt_is_not_stopped_by_it(
+    guest: BaseSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host looks now and then; the guest may have gone on by then."""
+    watch, since = workers.LocalWorkers.watch, list[float]()
+
+    def late(runner: workers.LocalWorkers, now: float) -> None:
+        if runner._turn.run.interrupts:
+            since.append(now)
+        if not since or now - since[0] > 0.5:
+            watch(runner, now)
+
+    monkeypatch.setattr(workers.LocalWorkers, "watch", late)
+    timer = threading.Timer(1.0, guest.interrupt)
+    timer.start()
+    assert said(guest, """
+pool = ProcessPoolExecutor(2)
+try: list(pool.map(time.sleep, [60, 60]))
+except KeyboardInterrupt: print('stopped')
+with ProcessPoolExecutor(2) as other: print(list(other.map(time.sleep, [1, 1])))
+""") == ["stopped", "[None, None]"]  # fmt: skip
+    timer.join()
 
 
 def test_exceptions_that_cannot_be_handed_back_say_what_they_can(guest: BaseSandbox) -> None:

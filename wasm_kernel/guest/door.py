@@ -4,6 +4,8 @@ import _host
 
 from . import wire
 
+held = False  # whether an interrupt waits, until what the host has answered is put away
+waiting = None  # the interrupt that does
 time_limit = None  # the error of a request's time limit, once that is over: whoever catches everything lets it pass
 
 

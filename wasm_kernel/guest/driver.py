@@ -72,19 +72,23 @@ class Stream(io.TextIOWrapper):
 
 
 def _on_interrupt(signum, frame):
-    global _early
     _tell(wire.InterruptSeen())
-    if _working:
-        raise KeyboardInterrupt
-    _early = KeyboardInterrupt()
+    _interrupt(KeyboardInterrupt())
 
 
 def _on_time_limit(signum, frame):
+    door.time_limit = TimeoutError("the time limit of this execution is over")
+    _interrupt(door.time_limit)
+
+
+def _interrupt(error):
     global _early
-    error = door.time_limit = TimeoutError("the time limit of this execution is over")
-    if _working:
+    if door.held:
+        door.waiting = error
+    elif _working:
         raise error
-    _early = error
+    else:
+        _early = error
 
 
 def _tell(event):
@@ -328,7 +332,8 @@ def turn():
         os.environ.update(start["env"])
     elif "reseed" in request:
         reseed(bytes.fromhex(request["reseed"]))
-    door.time_limit = None
+    door.time_limit = door.waiting = None
+    door.held = False
     workers.begin_turn(request.get("workers", 0))
     installed.use(request.get("packages", ""))
     next_steps.in_notebook, next_steps.memory_limit = bool(request.get("parent")), request.get("memory_limit", 0)

@@ -33,6 +33,7 @@ _RETRY = 0.05  # seconds, while other pools have all the workers there may be
 
 _numbers = itertools.count(1)
 _active = {}  # teams with calls that are not done, by number
+_arrived = collections.deque()  # what workers brought, and was not delivered yet
 
 
 class Team:
@@ -283,6 +284,7 @@ def _become_worker(number):
     in_worker, limit = True, 0
     worker_seeds.in_worker = True
     _active.clear()
+    _arrived.clear()
     from . import aio
 
     aio.forget_loop()
@@ -306,6 +308,9 @@ def busy():
 
 def pump(seconds=None):
     """Wait for what workers bring, for so long at most, and deliver it. False: there is nothing to wait for."""
+    if _arrived:
+        _deliver()
+        return True
     for team in list(_active.values()):
         team.dispatch()
     if not any(team.sent for team in _active.values()):
@@ -313,19 +318,35 @@ def pump(seconds=None):
     wait = _LONGEST if seconds is None else max(0.0, min(seconds, _LONGEST))
     if any(team.live < min(team.most, len(team.sent)) for team in _active.values()):
         wait = min(wait, _RETRY)
-    answer = door.send(wire.AwaitTasks(float(wait)))
+    door.held = True  # what has come, comes once: an interrupt must not get between it and `_arrived`
+    try:
+        answer = door.send(wire.AwaitTasks(float(wait)))
+        if answer[:1] == wire.ANSWER_TEXT:
+            header, buffers = wire.decode(answer[1:])
+            _arrived.extend(zip(header["events"], buffers, strict=True))
+    finally:
+        door.held = False
+    error, door.waiting = door.waiting, None
     if answer[:1] == wire.ANSWER_INTERRUPTED:
         _lose_all("the cell was interrupted")
-        raise KeyboardInterrupt
-    if answer[:1] == wire.ANSWER_TEXT:
-        header, buffers = wire.decode(answer[1:])
-        for event, data in zip(header["events"], buffers, strict=True):
-            team = worker_calls.team_of(event["pool"])
-            if team is not None and "task" in event:
-                team.finished(event["task"], event["status"], data)
-            elif team is not None:
-                team.ended(event["era"], event["ended"])
+        error = error or KeyboardInterrupt()
+    if error is not None:
+        raise error
+    _deliver()
     return True
+
+
+def _deliver():
+    """Hand on what has come. What an interrupt gets in the way of is looked at again; twice does no harm."""
+    while _arrived:
+        arrived = event, data = _arrived[0]
+        team = worker_calls.team_of(event["pool"])
+        if team is not None and "task" in event:
+            team.finished(event["task"], event["status"], data)
+        elif team is not None:
+            team.ended(event["era"], event["ended"])
+        if _arrived and _arrived[0] is arrived:  # else somebody waited in what was called
+            _arrived.popleft()
 
 
 def wait_for(ready, seconds=None):
@@ -351,6 +372,7 @@ def begin_turn(most):
     """A request begins, with so many workers at most; those of the one before are gone."""
     global limit
     limit = most
+    _arrived.clear()
     worker_seeds.begin_turn()
     for team in worker_calls.teams():
         team.lose_workers()

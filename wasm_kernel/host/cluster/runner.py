@@ -102,6 +102,10 @@ class ClusterWorkers:
     def start(self, request: wire.StartWorkers) -> tuple[int, str]:
         """As `TaskRunner.start` says. What was forked for an era stays as it was then, however many calls follow."""
         count, policy = min(request.count, self._most), self._turn.policy
+        if self._turn.run.seen > self._interrupts:  # as in `LocalWorkers.start`
+            self._interrupts = self._turn.run.seen
+            for pool in {pool for pool, _ in self._forks}:
+                self._break(pool, INTERRUPTED)
         known = self._forks.get((request.pool, request.era))
         if known is not None:
             known.workers += count

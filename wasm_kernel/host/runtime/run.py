@@ -24,6 +24,7 @@ class Run:
         self.stop = False
         self.interrupted = False
         self.interrupts = 0  # how often
+        self.seen = 0  # how many of them the guest knows of
         self.timed_out = False
         self.fuel_used = 0  # by a metered guest, when the turn is over
         self.wake = threading.Event()
@@ -39,6 +40,7 @@ class Run:
 
     def interrupt_seen(self) -> None:
         """The guest's handler ran. A time limit still ends by force: the handler may be the guest's own trick."""
+        self.seen = self.interrupts
         if not self.timed_out:
             self._force_at = None
 

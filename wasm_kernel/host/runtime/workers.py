@@ -97,7 +97,10 @@ class LocalWorkers:
 
     def start(self, request: wire.StartWorkers) -> tuple[int, str]:
         """As `TaskRunner.start` says."""
-        guest, policy = self._turn.instance, self._turn.policy
+        guest, policy, run = self._turn.instance, self._turn.policy, self._turn.run
+        if run.seen > self._interrupts:  # it ends what was forked before, and not what the guest forks after it
+            self._interrupts = run.seen
+            self._stop_all(INTERRUPTED)
         self._collect()
         wanted = min(request.count, self._most)
         self._make_way(request, wanted)

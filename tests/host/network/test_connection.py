@@ -45,3 +45,16 @@ def test_what_arrived_is_read_although_nothing_more_can_be_sent() -> None:
         there.sendall(b"HTTP/1.1 413 Too large")
     assert made.receive(100) == b"HTTP/1.1 413 Too large"
     made.close()
+
+
+def test_what_nobody_waits_for_any_more_is_closed_when_it_is_there() -> None:
+    here, there = socket.socketpair()
+    go, done = threading.Event(), threading.Event()
+    step = BackgroundStep(lambda: here if go.wait(60) else here, "a.org:80", done.set, socket.socket.close)
+    made = Connection("a.org", 80, step, done.set)
+    made.close()
+    assert here.fileno() != -1
+    go.set()
+    assert done.wait(60)
+    assert here.fileno() == -1
+    there.close()

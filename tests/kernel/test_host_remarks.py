@@ -48,7 +48,7 @@ def test_a_cell_that_waits_long_says_why_and_then_no_longer(said: list[tuple[str
 
 def test_a_cell_that_comes_meanwhile_says_it_too(said: list[tuple[str, str, str]]) -> None:
     waiting = iter([None, None])
-    wait(said, 0.5, lambda: next(waiting, _NEXT))
+    wait(said, 1.0, lambda: next(waiting, _NEXT))
     assert [kind for _, kind, _ in said] == ["display_data", "update_display_data"]
 
 

@@ -288,7 +288,9 @@ def compute_with_positions(module):
 def _wide(value):
     """With int64 for np.intp, also in a dict (of tuples) and in a list of slices."""
     if isinstance(value, dict):
-        return {key: tuple(map(_wide, item)) if type(item) is tuple else _wide(item) for key, item in value.items()}
+        wide = value.copy()  # which may be a defaultdict
+        wide.update((key, tuple(map(_wide, v)) if type(v) is tuple else _wide(v)) for key, v in value.items())
+        return wide
     if type(value) is list and value and isinstance(value[0], (list, slice)):
         return [_wide(item) for item in value]
     if isinstance(value, slice):

@@ -70,6 +70,7 @@ len(model_selection.ParameterSampler(many, 3, random_state=1))
 ensemble.RandomForestClassifier(3, random_state=1).fit(*datasets.load_iris(return_X_y=True)).apply(np.ones((1, 4))) * 10**9
 df.groupby("g").indices[1][:3] * 10**9
 df.groupby("g")["x"].indices[1][:3] * 10**9
+df[:4].set_index(pd.date_range("2020", periods=4, freq="12h")).resample("D").indices
 signal.find_peaks(few, prominence=1, plateau_size=1)[1]["left_bases"][:3] * 10**9
 signal.find_peaks(few, prominence=1, plateau_size=1)[1]["plateau_sizes"][:3] * 10**9
 ndimage.value_indices(few)[3][0][:3] * 10**9

@@ -49,6 +49,15 @@ def test_what_was_appended_is_found(folder: Path) -> None:
     assert log.size == sum(path.stat().st_size for path in folder.iterdir())
 
 
+def test_a_record_that_the_system_does_not_read_at_once_is_read_in_pieces(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = logged(folder, *CELLS)
+    read = os.pread
+    monkeypatch.setattr(os, "pread", lambda handle, size, at: read(handle, min(size, 700), at))  # it stops at 2 GiB
+    assert contents(log.find()) == ALL
+
+
 def test_nothing_is_there_before_anything_is_logged(folder: Path) -> None:
     log = logged(folder)
     assert not log.is_on_disk and log.find() is None and not folder.exists()

@@ -39,7 +39,7 @@ _REPLY_ROOM = 16 << 20  # a reply may be this much larger than display_max_bytes
 _SCRUB_SECONDS = 10.0
 _WITH_WORKERS = ("execute", "program")  # what people run; the rest is short, or happens between cells
 _WORTH_SCRUBBING = 8 << 20  # bytes that changed: some of them may be free by now
-MOST_LOGGED = 1 << 30  # bytes of memory, changed by one cell, that are logged before it is answered
+MOST_LOGGED = 4000 << 20  # bytes of memory, changed by one cell, that are logged before it is answered
 
 
 # Reads all of a snapshot's memory, and returns a function that then makes it and cannot fail: from the present memory,

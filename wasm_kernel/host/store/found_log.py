@@ -12,7 +12,7 @@ from pathlib import Path
 
 from blake3 import blake3
 
-MAX_HEAD, MAX_BODY = 32 << 20, 1100 << 20  # a head names what is open: 1,000 paths, as hexadecimal digits
+MAX_HEAD, MAX_BODY = 32 << 20, (1 << 32) - 1  # a head names what is open: 1,000 paths, as hexadecimal digits
 MAX_HEADER = 1 << 16
 MAGIC, VERSION = b"wkcells\n", 1
 FILE = struct.Struct("<8sHI")  # magic, version, bytes of JSON
@@ -20,6 +20,7 @@ RECORD = struct.Struct("<QIII")  # position, bytes of the head, of the body, che
 SUM = 16
 SUFFIX = ".log"
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_PIECE = 1 << 30  # bytes; the system reads no 2 GiB at once
 
 
 @dataclass(frozen=True)
@@ -174,9 +175,11 @@ class _Reader:
         """The next bytes; None if there are not so many. Nothing is allocated that the file does not hold."""
         if self._at + size > self._size:
             return None
-        data = os.pread(self._handle, size, self._at)
-        self._at += len(data)
-        return data if len(data) == size else None
+        pieces, end = list[bytes](), self._at + size
+        while self._at < end and (piece := os.pread(self._handle, min(end - self._at, _PIECE), self._at)):
+            pieces.append(piece)
+            self._at += len(piece)
+        return b"".join(pieces) if self._at == end else None
 
 
 def front_of(position: int, head: int, body: int) -> bytes:

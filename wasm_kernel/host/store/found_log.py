@@ -12,7 +12,7 @@ from pathlib import Path
 
 from blake3 import blake3
 
-MAX_HEAD, MAX_BODY = 32 << 20, (1 << 32) - 1  # a head names what is open: 1,000 paths, as hexadecimal digits
+MAX_HEAD, MAX_BODY = 32 << 20, (4 << 30) - (16 << 20)  # a head names what is open: 1,000 paths, as hexadecimal digits
 MAX_HEADER = 1 << 16
 MAGIC, VERSION = b"wkcells\n", 1
 FILE = struct.Struct("<8sHI")  # magic, version, bytes of JSON

@@ -73,22 +73,26 @@ class Stream(io.TextIOWrapper):
 
 def _on_interrupt(signum, frame):
     _tell(wire.InterruptSeen())
-    _interrupt(KeyboardInterrupt())
+    error = KeyboardInterrupt()
+    if _goes_at_once(error):
+        raise error  # here: tracebacks leave out this function, and no other
 
 
 def _on_time_limit(signum, frame):
-    door.time_limit = TimeoutError("the time limit of this execution is over")
-    _interrupt(door.time_limit)
+    error = door.time_limit = TimeoutError("the time limit of this execution is over")
+    if _goes_at_once(error):
+        raise error
 
 
-def _interrupt(error):
+def _goes_at_once(error):
+    """Whether to raise it now; otherwise it is kept for later."""
     global _early
     if door.held:
         door.waiting = error
-    elif _working:
-        raise error
-    else:
+        return False
+    if not _working:
         _early = error
+    return _working
 
 
 def _tell(event):

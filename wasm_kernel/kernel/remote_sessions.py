@@ -80,6 +80,7 @@ class RemoteSessions:
         self._seen_hint: str | None = None  # the session that the store named for it; None: not asked yet
         self._written: NotebookHint | None = None
         self._copy: SessionCopy | None = None
+        self._left: SessionCopy | None = None  # of the session before
         self._finishing = False
 
     @property
@@ -197,14 +198,20 @@ class RemoteSessions:
     def deleted(self, session_id: str) -> str:
         """A session was deleted here: delete it from the store, too. How that went, for the end of a sentence."""
         try:
-            errors = self._in_time(lambda: finish_deletions(self.objects, self._root, [session_id]))
+            errors, gone = self._in_time(lambda: self._delete_stored(session_id))
         except (WasmKernelError, OSError) as e:
-            errors = {session_id: str(e)}
+            errors, gone = {session_id: str(e)}, False
         if errors:
             return (
                 f"; it will be deleted from {self.address} when a kernel starts or prunes here ({errors[session_id]})"
             )
-        return "" if session_id in waiting_deletions(self._root) else f", also from {self.address}"
+        return f", also from {self.address}" if gone else ""
+
+    def _delete_stored(self, session_id: str) -> tuple[dict[str, str], bool]:
+        """What went wrong, by session, and whether the store says that it is deleted."""
+        if self._left is not None and self._left.session_id == session_id:
+            self._left.close(_PATIENCE, push=False)  # what it is still pushing would seem another machine's
+        return finish_deletions(self.objects, self._root, [session_id]), is_deleted(self.objects, session_id)
 
     # ---- while it is open
 
@@ -214,6 +221,7 @@ class RemoteSessions:
             before = self._copy
             if before.session_id == session_id:
                 return
+            self._left = before
             threading.Thread(target=before.close, args=(600.0,), name="wasm-kernel-last-push", daemon=True).start()
             self._seen_hint = ""  # a person chose another: the store follows
         try:

@@ -90,12 +90,15 @@ class SessionCopy:
             self._changes.notify()
 
     def close(self, seconds: float, *, push: bool = True) -> bool:
-        """Push what was not, for so long at most; whether all is there. The lease goes back if so."""
+        """Push what was not, for so long at most; whether all is there. The lease goes back if so.
+
+        Without ``push`` only a push that is under way is waited for.
+        """
         with self._changes:
             self._closing, self._changed = True, push and not self.status.lost
             self._not_before = 0.0
             self._changes.notify()
-        self._thread.join(seconds if push else 0.0)
+        self._thread.join(seconds)
         return not self._thread.is_alive() and not self._changed and not self.status.problem
 
     # ---- on its thread

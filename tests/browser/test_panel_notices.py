@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -39,12 +40,16 @@ def toast(page: Page, text: str) -> Locator:
     return page.locator(".Toastify__toast").filter(has_text=text)
 
 
-def _left(part: Locator) -> float:
-    return float(part.evaluate("p => p.getBoundingClientRect().left"))
+def lies_beside(part: Locator, other: Locator) -> None:
+    """Wait until a part ends where another one begins: it slides in from the edge of the page, over the other one."""
+    end = time.monotonic() + PATIENCE
+    while not (right := _edge(part, "right")) <= (left := _edge(other, "left")):
+        assert time.monotonic() < end, f"{right} is right of {left}"
+        time.sleep(0.05)
 
 
-def _right(part: Locator) -> float:
-    return float(part.evaluate("p => p.getBoundingClientRect().right"))
+def _edge(part: Locator, name: str) -> float:
+    return float(part.evaluate("(part, name) => part.getBoundingClientRect()[name]", name))
 
 
 def kernel_process(book: Notebook) -> psutil.Process:
@@ -106,7 +111,7 @@ def test_after_a_restart_of_the_server_and_after_a_kill(context: BrowserContext,
         expect(panel.rows("now")).to_contain_text("a.txt")
         expect(panel.rows()).to_have_count(3)
         assert "x" in panel.variables()
-        assert _right(toast(page, "tomorrow.ipynb continues from")) <= _left(page.locator(".jp-WasmKernel"))
+        lies_beside(toast(page, "tomorrow.ipynb continues from"), page.locator(".jp-WasmKernel"))
         both_themes(book, shots, "notice-continued")
         assert book.text(book.run("print(x + 1)")).strip() == "42", "the cell does not say it again"
 

@@ -389,6 +389,7 @@ def test_new_folder_rename_move_and_delete(files: Files) -> None:
 def test_what_was_deleted_comes_back(files: Files) -> None:
     nb = files.nb
     nb.run("later = 1")
+    nb.run("%session snapshot kept")  # once it is there, all before it is stored
     files.choose("cities.csv", "data")
     files.press("Delete")
     expect(files.panel).to_contain_text("can be undone")
